@@ -216,9 +216,11 @@ def _added(what: Quantity, snapshot: Snapshot) -> Sum:
 
 
 def _before(new: Snapshot, known: Known, sums: Mapping[SnapshotId, Sum]) -> Snapshot | None:
-    """The last snapshot read that is before `new`, else the last of the same life; for the first of a life its origin.
+    """The snapshot with which to compare the sum of `new`: one that was read, and is before it.
 
-    If the total of the origin is not known: the last snapshot read of the origin's life, or of all.
+    It is the last such snapshot of the same life. If none is surely before `new`, it is the last one of this life. The
+    first snapshot of a life is compared with the one from which the life was restored; if the sum of that one is not
+    known, with the last one of that life, or of all.
     """
     read = [one for one in known.ordered if one.id in sums]
     earlier = [one for one in read if one.id.incarnation == new.id.incarnation]

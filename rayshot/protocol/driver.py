@@ -8,12 +8,14 @@ numbers. (c) It sends each message again only when all that it had seen answered
 Otherwise messages of different channels could change their order, and a payment could overtake the opening of its
 account.
 
-For (c) all answers that the driver saw stand in one list, in the order in which they came, and each kept message has
-its place behind some of them: behind the last answer of another process, because a receiver handles the messages of its
-own channel in their order anyway. In a new life a pointer goes through the list: past each answer that the restored cut
-holds, or that came again, or that cannot come, because its receiver ended. A message may be sent when the pointer has
-reached its place. The order in which the driver had sent everything fulfils all these conditions, so nothing waits for
-ever. In a healthy system the pointer is always at the end of the list, and nothing waits.
+For (c) the machine has a list of all answers that the driver saw, in the order in which they came. Each kept message has
+a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer of
+another process do not count, because a receiver handles the messages of a channel in their order anyway.
+
+In a new life a pointer goes through the list. It passes an answer if the restored cut holds it, if it comes again, or if
+it cannot come, because its receiver ended. The driver sends a message when the pointer has reached its place. The order
+in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system the
+pointer is always at the end of the list, and nothing waits.
 
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
@@ -64,6 +66,9 @@ class CutCommitted:
     ended: frozenset[str] = frozenset()
     received: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _check_numbers(self.sent, self.received)
+
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
@@ -77,6 +82,15 @@ class RolledBack:
     sent: Mapping[str, int]
     ended: frozenset[str] = frozenset()
     received: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
+        _check_numbers(self.sent, self.received)
+
+
+def _check_numbers(*several: Mapping[str, int]) -> None:
+    for name, number in (item for numbers in several for item in numbers.items()):
+        assert number >= 0, f"{name} is {number}, not at least 0"
 
 
 DriverEvent = BatchTaken | BatchAcknowledged | ReceiverEnded | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
@@ -105,7 +119,7 @@ DriverEffect = SendTagged | ReleaseMessages
 
 
 class _Kept(NamedTuple):
-    """Messages of a channel up to `last`, which the driver sent behind the first `behind` answers that it saw."""
+    """Messages of a channel up to number `last`. They wait for the first `behind` answers in the list."""
 
     last: int
     behind: int
@@ -136,8 +150,8 @@ class _Channel:
         return kept
 
     def release(self, last: int) -> None:
-        """Let go of the messages up to `last`."""
-        self.released = last
+        """Let go of the messages up to `last`, which have arrived, whether or not this driver has heard so."""
+        self.released, self.acknowledged = last, max(self.acknowledged, last)
         while self.kept and self.kept[0].last <= last:
             self.kept.popleft()
 
@@ -216,12 +230,24 @@ class Driver:
                 return ()
             case CutCommitted(snapshot):
                 self._end(snapshot, 0)
-                later = snapshot.incarnation > self.incarnation  # its life is not known here yet
-                return () if later else tuple(self._release(event))
+                ours = snapshot.incarnation == self.incarnation
+                return tuple(self._release(event)) if ours else ()
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
                 assert_never(event)
+
+    def validate(self) -> None:
+        """Assert what holds between any two events, computed again from what is counted here; for tests."""
+        assert self._forgotten <= self._confirmed <= self._total, f"the pointer is at {self._confirmed}"
+        waiting = {receiver for _, receiver in self._waiting}
+        for receiver, channel in self._channels.items():
+            assert channel.released <= channel.acknowledged <= channel.transported, f"{receiver}: {channel}"
+            assert channel.released <= channel.sent <= channel.transported or not self.keeps, f"{receiver}: {channel}"
+            assert not channel.unsent or receiver in waiting, f"{receiver} waits for nothing: {channel}"
+            lasts = [kept.last for kept in channel.kept]
+            assert lasts == sorted(set(lasts)), f"{receiver} keeps {lasts}"
+        assert not self._over & self._channels.keys(), f"{self._over & self._channels.keys()} have ended for ever"
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
         assert receiver not in self._over, f"{receiver} has ended for ever"

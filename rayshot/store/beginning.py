@@ -24,8 +24,8 @@ def check_nobody_lives(store: Store, system: str) -> None:
         return
     left_s = ALIVE_S - last.age_s
     raise LivesElsewhere(
-        f"life {last.incarnation} of system {system!r} said {last.age_s:.0f} s ago, from {last.host}, that it runs in "
-        f"another cluster, and would be fenced out. End it there, or wait: it counts as dead in {left_s:.0f} s if it "
+        f"life {last.incarnation} of system {system!r} runs in another cluster: {last.host} said so {last.age_s:.0f} s "
+        f"ago. A life that begins here would stop it. End it there, or wait: it counts as dead in {left_s:.0f} s if it "
         f"does not say so again. If you know that it is dead, say rayshot.resume(..., takeover=True)",
         system=system,
         incarnation=last.incarnation,

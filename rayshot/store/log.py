@@ -146,9 +146,12 @@ class CommitLog:
             with several_at_once(WINDOW, "rayshot-log", SMALL_AT_ONCE) as map_:
                 window = list(map_(self._read, range(start, start + WINDOW)))
             there = next((count for count, record in enumerate(window) if record is None), WINDOW)
-            if any(window[there:]):
-                raise self._hole(start + there)
             records += window[:there]
+            if any(window[there:]):
+                if self._read(start + there) is None:
+                    raise self._hole(start + there)
+                start += there  # it was written between two of these reads: look again
+                continue
             if there < WINDOW:
                 return records
             start += WINDOW

@@ -18,14 +18,16 @@ from rayshot.errors import AlreadyExists, BadManifest, KeyNotFound, LimitExceede
 from rayshot.format import canonical
 from rayshot.store.layout import POSITION_DIGITS, segment_folder, segment_key
 from rayshot.store.once import create_once
-from rayshot.store.records import RECORD_BYTES_MAX, Record, record_of, record_tree, take_digest, with_digest
-from rayshot.store.several import SMALL_AT_ONCE, several_at_once
+from rayshot.store.records import Record, record_of, record_tree, take_digest, with_digest
+from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
 COUNTS = (4096, 64)
 """How many records the segments hold, the largest first; each divides the one before."""
-_NAME = re.compile(rf"([0-9]{{{POSITION_DIGITS}}})-([1-9][0-9]*)")
+BYTES_MAX = 8 << 20
+"""A segment with more bytes is not written: a record has some 250. No more are read, whoever wrote them."""
+_NAME = re.compile(rf"([0-9]{{{POSITION_DIGITS}}})-([1-9][0-9]{{0,4}})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +51,7 @@ def find_segments(store: Store, system: str) -> set[Segment]:
 
 
 def cover(segments: set[Segment]) -> list[Segment]:
-    """The segments with which to read a log from its start, without a hole; of two, the one with more records."""
+    """The segments that hold a log from its start on, without a hole; a large one instead of its small ones."""
     chosen: list[Segment] = []
     end = 0
     while (segment := next((s for s in (Segment(end, n) for n in COUNTS) if s in segments), None)) is not None:
@@ -70,7 +72,7 @@ def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> lis
     Raises FormatTooNew and StoreError.
     """
     records: list[Record] = []
-    with several_at_once(len(segments), "rayshot-log", SMALL_AT_ONCE) as map_:
+    with several_at_once(len(segments), "rayshot-log", AT_ONCE) as map_:
         for segment, read in zip(segments, map_(lambda one: _read(store, system, one), segments), strict=True):
             if read is None:
                 break
@@ -88,10 +90,9 @@ def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> lis
 def _read(store: Store, system: str, segment: Segment) -> list[Record] | None:
     """The records of a segment, and the one before it if there is one; None if the segment is gone or damaged."""
     key = segment_key(system, segment.first, segment.count)
-    bytes_max = (segment.count + 2) * RECORD_BYTES_MAX
     try:
-        data = store.read_range(key, 0, bytes_max + 1)
-        return _records_in(canonical.unpack(data, what=key, bytes_max=bytes_max), segment, key)
+        data = store.read_range(key, 0, BYTES_MAX + 1)
+        return _records_in(canonical.unpack(data, what=key, bytes_max=BYTES_MAX), segment, key)
     except (KeyNotFound, BadManifest, LimitExceeded) as error:
         log.warning("the log of %r is read record by record, as a segment of it cannot be read: %s", system, error)
         return None
@@ -114,6 +115,8 @@ def write_segments(store: Store, system: str, segments: set[Segment], records: S
         part = records[max(0, segment.first - 1) : segment.end]
         try:
             data = canonical.pack(with_digest({"records": [record_tree(one) for one in part]}))
+            if len(data) > BYTES_MAX:
+                return True
             create_once(store, segment_key(system, segment.first, segment.count), data)
         except AlreadyExists:  # by a rayshot that spells records differently
             return True

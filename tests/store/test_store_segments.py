@@ -293,3 +293,20 @@ def test_a_storage_that_does_not_answer_for_a_segment_is_said_to_be_away() -> No
     store.fault = Fault(store.calls + 2, count=100)
     with pytest.raises(StoreUnavailable):
         CommitLog(store, "bank").records()
+
+
+def test_a_record_that_is_written_while_a_reader_looks_behind_the_segments_is_no_hole() -> None:
+    store = MemoryStore()
+    log = append_commits(store, SMALL + 3)
+    read = store.read_range
+
+    def read_as_the_coordinator_writes(key: str, start: int, length: int) -> bytes:
+        try:
+            return read(key, start, length)
+        finally:
+            if key == log_key("bank", SMALL + 3) and log.next_position == SMALL + 3:
+                go_on(log, SMALL + 6)  # behind this look, and before the looks at the next positions
+
+    store.read_range = read_as_the_coordinator_writes  # type: ignore[method-assign]
+    assert CommitLog(store, "bank").records() == log.records()
+    assert log.next_position == SMALL + 6

@@ -155,8 +155,8 @@ class Host(Answering):
         process = self._process
         if process.runner.down is None and incarnation != process.identity.incarnation:
             return StaleHandle(
-                f"this handle is of life {incarnation} of system {process.system!r}, which is in its "
-                f"{process.identity.incarnation}.: get a new one with system.get_actor({process.name!r})"
+                f"this handle is of life {incarnation} of system {process.system!r}, and life "
+                f"{process.identity.incarnation} runs: get a new handle with system.get_actor({process.name!r})"
             )
         return process.runner.down
 

@@ -158,7 +158,7 @@ class CollectorRunner:
                 self._admission.exploring, self._last_began = True, time.monotonic()
                 threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
-                self._carry_out(self._collector.handle(SnapshotWanted(request.mode)), request)
+                self._begin(SnapshotWanted(request.mode), request)
 
     def _begin_aligned(self, request: Request) -> None:
         """Begin an aligned snapshot on the existing channels. Asking for these takes a moment, so hold no lock."""
@@ -168,7 +168,16 @@ class CollectorRunner:
             if self.over is not None:
                 request.refuse(self.over)
                 return
-            self._carry_out(self._collector.handle(SnapshotWanted(ALIGNED, inputs)), request)
+            self._begin(SnapshotWanted(ALIGNED, inputs), request)
+
+    def _begin(self, wanted: SnapshotWanted, request: Request) -> None:
+        """Begin a snapshot for a request. Nobody may be told of it yet: without actors it waits until it is stored."""
+        before = self._collector.open_snapshots
+        effects = self._collector.handle(wanted)
+        for snapshot in self._collector.open_snapshots:
+            if snapshot not in before:
+                self._note(snapshot, request)
+        self._carry_out(effects)
 
     # Actors ----------------------------------------------------------------------------------------------------
 
@@ -214,7 +223,7 @@ class CollectorRunner:
 
     # Effects ---------------------------------------------------------------------------------------------------
 
-    def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
+    def _note(self, snapshot: SnapshotId, request: Request | None = None) -> None:
         if snapshot not in self.under_way:
             now = self._last_began = time.monotonic()
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
@@ -222,11 +231,11 @@ class CollectorRunner:
             wanted = request or Request(CHANDY_LAMPORT)
             self.under_way[snapshot] = UnderWay(now, time.time(), now + self.config.timeout_s, wanted, follows)
 
-    def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
+    def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
-                    self._note(snapshot, request)
+                    self._note(snapshot)
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
                         self._intake.fetch(process, host, snapshot, pack_begin(snapshot, floor, inputs))
@@ -234,7 +243,6 @@ class CollectorRunner:
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                 case StoreSnapshot(cut):
-                    self._note(cut.snapshot, request)  # a system without actors has no SendBegin before this
                     under_way = self.under_way[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
@@ -301,9 +309,9 @@ class CollectorRunner:
         self.handle(AbortWanted(snapshot, reason, detail))
 
     def abort_all(self, reason: AbortReason, detail: str) -> None:
-        """As `abort`, for all snapshots under way."""
+        """As `abort`, for all snapshots that are not recorded yet. The storage says how those end that are."""
         with self.lock:
-            for snapshot in tuple(self.under_way):
+            for snapshot in [k for k, one in self.under_way.items() if one.recorded_s is None]:
                 self.abort(snapshot, reason, detail)
 
     # Time ------------------------------------------------------------------------------------------------------

@@ -198,23 +198,28 @@ class Committer:
 
     def stopped_with(self, incarnation: int) -> SnapshotId | None:
         """The savepoint with which this life of the system had to stop; None if it did not have to."""
-        manifest = self._newest_manifest()
-        final = manifest is not None and manifest.snapshot.incarnation == incarnation and FINAL in manifest.stats
-        return manifest.snapshot if manifest is not None and final else None
+        manifest = self._manifest_of(self.newest_of(incarnation))
+        return manifest.snapshot if manifest is not None and FINAL in manifest.stats else None
 
-    def ended_before(self) -> set[str]:
-        """The actors that had ended before the newest snapshot."""
-        manifest = self._newest_manifest()
+    def ended_before(self, incarnation: int) -> set[str]:
+        """The actors that had ended before the newest snapshot of this life, or before the one that it began from.
+
+        If that one is in another storage, nobody here knows them; the actors that they sent to still do.
+        """
+        restore = self._repository.log.refresh().restore
+        record = self.newest_of(incarnation)
+        if record is None and restore is not None and restore.origin is None:
+            record = self._repository.log.history.retained.get(restore.snapshot)
+        manifest = self._manifest_of(record)
         return set() if manifest is None else set(manifest.ended)
 
-    def _newest_manifest(self) -> Manifest | None:
-        retained = self._repository.retained()
-        if not retained:
+    def _manifest_of(self, record: CommitRecord | None) -> Manifest | None:
+        if record is None:
             return None
         try:
-            return self._repository.snapshot(retained[-1]).manifest
+            return self._repository.snapshot(record).manifest
         except (StoreError, Damaged, EncryptionKeyNeeded) as error:
-            log.warning("the newest snapshot, who had ended at it, cannot be read now: %s", error)
+            log.warning("snapshot %s, which says who had ended, cannot be read now: %s", record.snapshot, error)
             return None
 
     def write_segments(self) -> None:

@@ -44,7 +44,7 @@ def find_remains(
     joined = members.roster.names()
     found = members.find(stop, joined)
     answers = {name: answer for name, answer in found.items() if answer is not None}
-    ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
+    ended = committer.ended_before(incarnation).union(*(answer.ended for answer in answers.values())) - found.keys()
     known = {receiver for answer in answers.values() for receiver in answer.receivers}  # also actors that died unborn
     highest = max((answer.highest for answer in answers.values()), default=0)
     should_be = joined | known | found.keys()

@@ -163,6 +163,7 @@ class CoordinatedNetwork(Network[P], ABC):
         self.counts["coordinators racing"] += old.alive
         self.install(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         self.coordinator.finding = {p.name for p in self.processes.values() if p.incarnation == self.incarnation}
+        assert self.coordinator.finding, "a coordinator is replaced, and nobody is there who knows what it began"
         for name in sorted(self.coordinator.finding):
             self.push(self.on_find, name, self.generation)
         return old

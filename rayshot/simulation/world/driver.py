@@ -84,6 +84,7 @@ class SimulatedDriver:
             return
         before = self.machine.incarnation
         effects = self.machine.handle(event)
+        self.machine.validate()
         if self.machine.incarnation != before:
             self.flight.clear()
             self.ended.clear()

@@ -1,0 +1,150 @@
+"""The coordinator's runner without Ray: a storage that answers when the test says so, and no actors."""
+
+import threading
+
+import pytest
+
+from rayshot.errors import Fenced
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
+from rayshot.runtime.coordinator.birth import Birth
+from rayshot.runtime.coordinator.collector_runner import CollectorRunner
+from rayshot.runtime.coordinator.committer import Committer
+from rayshot.runtime.coordinator.requests import Order, Request
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.locate import open_store
+from rayshot.store.memory import MemoryStore
+from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.waiting import eventually
+
+
+class NoMembers:
+    """A system without actors and vaults."""
+
+    def __init__(self):
+        self.hosts = {}
+
+    def shares(self, bodies):
+        return []
+
+    def tell_all(self, *args):
+        """Nobody is there."""
+
+    tell = tell_vaults = tell_all
+
+
+class SlowCommitter:
+    """Writes a snapshot when `answer` is set; `refuses` is the error with which it does not."""
+
+    incarnation = 1
+
+    def __init__(self):
+        self.begun, self.answer = threading.Semaphore(0), threading.Event()
+        self.refuses, self.aborted, self.stored = None, [], 0
+        bank = open_bank(MemoryStore())
+        self.record = make_snapshot(bank).record
+
+    def store(self, cut, vaults, taken):
+        self.begun.release()
+        assert self.answer.wait(20)
+        if self.refuses is not None:
+            raise self.refuses
+        self.stored += 1
+        return self.record, {}
+
+    def note_abort(self, under_way, end, when):
+        self.aborted.append(end.snapshot)
+
+    def retain(self, config):
+        """Nothing is deleted."""
+
+    def write_aborts(self):
+        """Nothing waits."""
+
+    write_segments = write_aborts
+
+
+class Counts:
+    """The metrics that a runner tells."""
+
+    def __init__(self):
+        self.committed_count = self.aborted_count = 0
+
+    def committed(self, trigger, figures):
+        self.committed_count += 1
+
+    def aborted(self, trigger, reason):
+        self.aborted_count += 1
+
+
+def settings_for(storage="memory://none", **changes):
+    config = SnapshotConfig(max_concurrent=2)
+    given = {"loading": False, "beginning": False, "trace": False, "after": 0, "keys": (), "fresh": False, "pin": None}
+    return SystemSettings(system="bank", storage=storage, snapshot=config, failure=FailureConfig(), **(given | changes))
+
+
+@pytest.fixture
+def runner():
+    committer, counts = SlowCommitter(), Counts()
+    birth = Birth(lambda detail: None, loading=False, beginning=False)
+    fenced = []
+    made = CollectorRunner(
+        settings_for(), committer, NoMembers(), birth, counts, on_final=fenced.append, on_fenced=fenced.append
+    )
+    made.start()
+    yield made, committer, counts
+    committer.answer.set()
+    made.close()
+
+
+def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
+    runner, committer, _ = runner
+    requests = [Request(CHANDY_LAMPORT), Request(CHANDY_LAMPORT, Order(label="night"))]
+    for request in requests:
+        runner.ask(request)
+    assert len(runner.under_way) == 2
+    committer.answer.set()
+    eventually(lambda: all(request.done.is_set() for request in requests) or None)
+    assert [request.error for request in requests] == [None, None]
+    assert committer.stored == 2
+
+
+def test_a_snapshot_that_is_being_stored_when_another_life_is_seen_ends_as_the_storage_says(runner):
+    runner, committer, counts = runner
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    assert committer.begun.acquire(timeout=20)
+    runner.abort_all(AbortReason.FENCED, "life 2 has begun")
+    assert not request.done.is_set()
+    committer.answer.set()
+    assert request.wait().record == committer.record
+    eventually(lambda: counts.committed_count or None)
+    assert (counts.committed_count, counts.aborted_count, committer.aborted) == (1, 0, [])
+
+
+def test_a_snapshot_that_the_storage_refuses_because_of_another_life_is_aborted(runner):
+    runner, committer, counts = runner
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    assert committer.begun.acquire(timeout=20)
+    committer.refuses = Fenced("life 2 has begun")
+    committer.answer.set()
+    eventually(lambda: request.done.is_set() or None)
+    assert request.error.evidence["reason"] == AbortReason.FENCED.value
+    assert counts.committed_count == 0
+
+
+def test_a_restored_life_does_not_take_who_ended_from_the_life_that_it_went_back_behind(tmp_path):
+    address = str(tmp_path / "shots")
+    bank = open_bank(open_store(address))
+    first = make_snapshot(bank, Bank(ended=("carol",)), 1)
+    make_snapshot(bank, Bank(states={"alice": {}}, flows={}, ended=("bob", "carol")), 2)
+    committer = Committer(settings_for(address, loading=True), "a")
+    assert committer.ended_before(1) == {"bob", "carol"}
+    assert committer.ended_before(2) == set()
+    committer.restored(first.id, None, claimed=False)
+    assert committer.ended_before(2) == {"carol"}, "as it was at the snapshot that the life was restored from"
+    again = Committer(settings_for(address, fresh=True), "b")
+    assert again.ended_before(again.incarnation) == set()
+    assert SnapshotId(1, "coordinator", 1) == first.id
