@@ -8,14 +8,14 @@ numbers. (c) It sends each message again only when all that it had seen answered
 Otherwise messages of different channels could change their order, and a payment could overtake the opening of its
 account.
 
-For (c) the machine has a list of all answers that the driver saw, in the order in which they came. Each kept message has
-a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer of
+For (c) the machine has a list of all answers that the driver saw, in the order in which they came. Each kept message
+has a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer of
 another process do not count, because a receiver handles the messages of a channel in their order anyway.
 
-In a new life a pointer goes through the list. It passes an answer if the restored cut holds it, if it comes again, or if
-it cannot come, because its receiver ended. The driver sends a message when the pointer has reached its place. The order
-in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system the
-pointer is always at the end of the list, and nothing waits.
+In a new life a pointer goes through the list. It passes an answer if the restored cut holds it, if it comes again, or
+if it cannot come, because its receiver ended. The driver sends a message when the pointer has reached its place. The
+order in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system
+the pointer is always at the end of the list, and nothing waits.
 
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """

@@ -192,7 +192,8 @@ def test_a_life_in_another_cluster_is_not_fenced_out_unless_asked_for(resume, tm
     assert last_heartbeat(store, "bank") is None
     elsewhere = Beating(store, "bank", 1, os.getpid())
     elsewhere.beat()
-    with pytest.raises(LivesElsewhere, match=r"life 1 of system 'bank' runs in another cluster: .* said so \d+ s ago") as caught:
+    said = r"life 1 of system 'bank' runs in another cluster: .* said so \d+ s ago"
+    with pytest.raises(LivesElsewhere, match=said) as caught:
         resume()
     assert 0 < caught.value.evidence["seconds_left"] <= 60
     taken = resume(takeover=True)

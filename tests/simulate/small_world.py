@@ -1,8 +1,8 @@
 """A closed world that is small enough for all its runs: what may happen next follows from what is there.
 
-Processes, coordinator, truth and oracles are those of the seeded worlds, so the machines are the real ones. There are no
-drivers, no crashes and no births. The case says what each process sends; the choices say when. Packets, acknowledgements,
-reports to the coordinator and its orders may arrive at any time and in any order.
+Processes, coordinator, truth and oracles are those of the seeded worlds, so the machines are the real ones. There are
+no drivers, no crashes and no births. The case says what each process sends; the choices say when. Packets,
+acknowledgements, reports to the coordinator and its orders may arrive at any time and in any order.
 """
 
 from collections.abc import Iterator, Mapping

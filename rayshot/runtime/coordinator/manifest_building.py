@@ -102,8 +102,8 @@ def _is_aligned(cut: Cut, channel: Channel) -> bool:
 def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
     if stored is None:
         raise StateNotSerializable(
-            f"actor {name!r} does not run yet, and messages for it are in the snapshot. The cluster may have no room for "
-            f"it. Take the snapshot when {name!r} runs"
+            f"actor {name!r} does not run yet, and messages for it are in the snapshot. The cluster may have no room "
+            f"for it. Take the snapshot when {name!r} runs"
         )
     specification = stored.specification
     return ActorEntry(
