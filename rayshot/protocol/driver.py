@@ -9,8 +9,8 @@ Otherwise messages of different channels could change their order, and a payment
 account.
 
 For (c) the machine has a list of all answers that the driver saw, in the order in which they came. Each kept message
-has a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer of
-another process do not count, because a receiver handles the messages of a channel in their order anyway.
+has a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer
+of another process do not count, because a receiver handles the messages of a channel in their order anyway.
 
 In a new life a pointer goes through the list. It passes an answer if the restored cut holds it, if it comes again, or
 if it cannot come, because its receiver ended. The driver sends a message when the pointer has reached its place. The
