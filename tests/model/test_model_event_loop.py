@@ -297,7 +297,7 @@ def test_a_generator_that_is_kept_ends_with_its_actor(world, actor):
 
 def test_a_handler_that_waits_for_another_one_is_told_so(world, actor, monkeypatch):
     monkeypatch.setattr(event_loop, "SILENCE_S", 0.05)
-    with pytest.raises(WaitsForHandler, match=r"'alice'.*go on in the handler that brings"):
+    with pytest.raises(WaitsForHandler, match=r"'alice'.*continue in that other handler"):
         ask(world, "wait")
     with pytest.raises(TimeoutError):
         ask(world, "wait_with_timeout")
@@ -307,7 +307,7 @@ def test_a_handler_that_waits_for_another_one_is_told_so(world, actor, monkeypat
 @pytest.mark.parametrize("method", ["wait_gathered", "wait_shielded", "wait_for_first", "wait_in_group"])
 def test_a_handler_that_waits_for_another_one_by_way_of_tasks_is_told_so(world, actor, monkeypatch, method):
     monkeypatch.setattr(event_loop, "SILENCE_S", 0.05)
-    with pytest.raises(WaitsForHandler, match="go on in the handler that brings"):
+    with pytest.raises(WaitsForHandler, match="continue in that other handler"):
         ask(world, method)
     assert ask(world, "compute") == 45
 

@@ -319,7 +319,7 @@ def async_methods_interleave(port):
     return ray.get(actor.read.remote())
 
 
-@refused("async-events", "WaitsForHandler", "go on in the handler", "docs/porting.md#async")
+@refused("async-events", "WaitsForHandler", "continue in that other handler", "docs/porting.md#async")
 def a_batch_that_is_complete_with_the_third_call(port):
     @port.actor
     class Batcher:

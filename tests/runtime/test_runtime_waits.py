@@ -288,7 +288,7 @@ def test_a_system_is_not_stopped_over_messages_that_nobody_has_taken(system, mon
     monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
     monkeypatch.setattr(runtime_system, "STOP_S", 0.5)
     Account.options(name="waiting", resources={"moon": 1}).remote(0)
-    with pytest.raises(SnapshotAborted, match=r"waiting has not taken within 0\.5 s what this program told it"):
+    with pytest.raises(SnapshotAborted, match=r"waiting has not taken the messages of this program within 0\.5 s"):
         system.stop_with_savepoint("move")
     assert (system.status().state, system.snapshots()) == ("running", [])
 

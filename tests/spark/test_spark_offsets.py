@@ -266,7 +266,7 @@ def test_options_that_cannot_work_are_shown_with_what_is_expected(options: dict[
 
 
 def test_options_of_batches_and_streams_are_not_mixed() -> None:
-    with pytest.raises(ConfigError, match=r"'failOnDataLoss' is one of spark\.readStream"):
+    with pytest.raises(ConfigError, match=r"'failOnDataLoss' belongs to spark\.readStream"):
         parse_options({"path": "./shots", "failOnDataLoss": "true"}).refuse_for_batch()
     for name, value in (("snapshot", "latest"), ("asOf", "2"), ("logEnd", "3")):
         with pytest.raises(ConfigError, match=f"'{name}' chooses snapshots, and a stream"):
