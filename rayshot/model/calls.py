@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rayshot.errors import MessageNotSerializable, RayshotError
+
 
 class OpenCall:
     """A call in the outbox; it is not yet known whether anybody wants its reply.
@@ -28,3 +30,10 @@ class Continuation:
     on_error: str | None
     context: tuple[Any, ...]
     callee: str | None
+
+
+def sendable(error: Exception) -> RayshotError:
+    """The error itself if it is ours, else a MessageNotSerializable with its text. Any process can unpickle it."""
+    if isinstance(error, RayshotError):
+        return error
+    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import ray
 
-from rayshot.errors import ActorExited, MessageNotSerializable, NoAnswer, RayshotError, SystemDown
+from rayshot.errors import ActorExited, NoAnswer, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire.actor_errors import as_rays
 
@@ -233,10 +233,3 @@ def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
     if isinstance(error, ray.exceptions.RayTaskError):  # it comes from a task whose result the handler got
         error = error.cause
     return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
-
-
-def sendable(error: Exception) -> RayshotError:
-    """The error itself if it is ours, else a MessageNotSerializable with its text. Any process can unpickle it."""
-    if isinstance(error, RayshotError):
-        return error
-    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

@@ -8,7 +8,7 @@ from typing import Any
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import FLAT, Codec
 from rayshot.format.pickling import carry
-from rayshot.model.calls import OpenCall
+from rayshot.model.calls import OpenCall, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class
@@ -17,7 +17,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.actor.channels import ActorChannel, Channels
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
-from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure, sendable
+from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host

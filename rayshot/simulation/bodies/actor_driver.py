@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from rayshot.errors import ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
+from rayshot.model.calls import sendable
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
@@ -17,7 +18,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, RolledBack
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
-from rayshot.simulation.bodies.actor_process import ActorProcess, ended, name_in, sendable
+from rayshot.simulation.bodies.actor_process import ActorProcess, ended, name_in
 from rayshot.simulation.bodies.future import Future
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.packets import Packet

@@ -8,10 +8,10 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rayshot.errors import ActorDied, ActorExited, MessageNotSerializable, OutsideHandler, RayshotError, StaleHandle
+from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import OpenCall
+from rayshot.model.calls import OpenCall, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
@@ -345,13 +345,6 @@ class ActorProcess(Process):
 
     def _settled(self, call: OpenCall) -> bytes:
         return call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
-
-
-def sendable(error: Exception) -> RayshotError:
-    """An error of rayshot that any process can unpickle."""
-    if isinstance(error, RayshotError):
-        return error
-    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
 
 
 def name_in(handle: ActorHandle, world: NamedWorld) -> str:
