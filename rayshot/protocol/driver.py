@@ -218,8 +218,8 @@ class Driver:
             case BatchTaken(receiver, count):
                 return self._batch_taken(receiver, count)
             case BatchAcknowledged(receiver, last):
-                channel = self._channels.setdefault(receiver, _Channel())
-                channel.acknowledged = max(channel.acknowledged, last)
+                if (channel := self._channels.get(receiver)) is not None:  # otherwise the receiver has ended
+                    channel.acknowledged = max(channel.acknowledged, last)
                 return ()
             case ReceiverEnded(receiver):
                 return self._receiver_ended(receiver)

@@ -107,6 +107,8 @@ def test_of_a_process_that_ended_in_a_durable_cut_only_its_name_is_kept(driver):
         driver.handle(BatchTaken("p", 1))
     assert driver.handle(RolledBack(2, {}, ended)) == ()
     assert driver.handle(answered("p", 4)) == driver.handle(ReceiverEnded("p")) == ()
+    assert driver.handle(BatchAcknowledged("p", 5)) == (), "it comes late"
+    driver.validate()
     assert (driver._channels, driver._seen, driver._given, list(driver._answers)) == ({}, {}, {}, [])
     assert driver.awaits is None
 
