@@ -17,7 +17,8 @@ if it cannot come, because its receiver ended. The driver sends a message when t
 order in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system
 the pointer is always at the end of the list, and nothing waits.
 
-The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
+The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life. It holds
+back an answer of a later life until it has said RolledBack.
 """
 
 from collections import deque

@@ -72,14 +72,17 @@ class Recorder:
     def fix_channels(
         self, arrived: Mapping[str, int], closed_at: Mapping[str, int]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """The n of channels that will bring no marker: those of living drivers, and of senders that are gone."""
+        """The n of channels that will bring no marker: those of living drivers, and of senders that are gone.
+
+        In a cut that ends before the last message of a dead driver, because of a tag, this driver is still alive.
+        """
         environment: dict[str, int] = {}
         closed: dict[str, int] = {}
         for sender, last in arrived.items():
             gone = sender in closed_at
             if (gone or is_driver(sender)) and sender not in self.ends:
                 n = self.ends[sender] = min(last, self.driver_limits.get(sender, last))
-                (closed if gone else environment)[sender] = n
+                (closed if gone and n == last else environment)[sender] = n
         return environment, closed
 
     def mailbox_ends(self, arrived: Mapping[str, int], received: Mapping[str, int]) -> dict[str, int]:

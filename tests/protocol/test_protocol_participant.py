@@ -311,6 +311,18 @@ def test_a_driver_that_died_is_forgotten_and_its_late_batches_are_dropped_all_th
 
 
 @pytest.mark.acceptance("O6")
+def test_a_driver_that_died_is_not_past_in_a_cut_that_ends_before_its_last_message(q):
+    arrives(q, 1, 2, sender="driver:1")
+    arrives(q, 3, 1, sender="driver:1", tags=(K,))  # the driver had seen effects of K: this message is behind the cut
+    q.handle(DriverDied("driver:1"))
+    record = record_of(captured(q, received={"driver:1": 2}))
+    assert (record.environment, record.closed, record.past_drivers) == ({"driver:1": 2}, {}, frozenset())
+    q.handle(Begun(SnapshotId(1, "coordinator", 2)))
+    later = record_of(captured(q, SnapshotId(1, "coordinator", 2), received={"driver:1": 3}))
+    assert (later.closed, later.past_drivers) == ({"driver:1": 3}, {"driver:1"})
+
+
+@pytest.mark.acceptance("O6")
 def test_a_driver_that_lives_is_not_forgotten(q):
     arrives(q, 1, 2, sender="driver:1")
     q.handle(DriversForgotten(frozenset({"driver:1"})))

@@ -97,9 +97,12 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
         self.push(self.on_answer, driver, process.machine.open_snapshots, process.incarnation, answer, number)
 
     def on_answer(self, name: str, tags: tuple[SnapshotId, ...], incarnation: int, answer: Answer, number: int) -> None:
-        """A driver gets an answer."""
+        """A driver gets an answer; one of a life of which it has not heard waits until it has."""
         driver = self.drivers[name]
         if not driver.alive:
+            return
+        if incarnation > driver.machine.incarnation:
+            self.push(self.on_answer, name, tags, incarnation, answer, number)
             return
         self.counts["answers"] += 1
         self.counts["answers with tags"] += bool(tags)
