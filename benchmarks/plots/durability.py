@@ -80,5 +80,6 @@ def draw_log(report: Report) -> Any:
     at = [series.name for series in report.series if series.name.startswith("commit at ")]
     strips(commits, report, {name: (name, OURS) for name in at})
     commits.set_xlim(left=0)
+    commits.locator_params(axis="x", nbins=4)
     commits.set_xlabel("s, one dot per commit")
     return figure
