@@ -303,7 +303,8 @@ class CommitLog:
         self._records.append(record)
         self._history.add(record)
         end = self.next_position
-        self._missing.update(Segment(end - count, count) for count in COUNTS if end % count == 0)
+        if end % COUNTS[-1] == 0:
+            self._missing.update(Segment(end - count, count) for count in COUNTS if end % count == 0)
 
     def _expect(self, record: Record) -> None:
         """Raise unless `record` is the record at its position."""

@@ -79,7 +79,7 @@ class CollectorRunner:
         self._on_final, self._on_fenced = on_final, on_fenced
         self._collector = Collector(committer.incarnation)
         self._gathered: dict[SnapshotId, Gathered] = {}
-        self._intake = Intake(self._take, self._refuse)
+        self._intake = Intake(self._take, self.refuse)
         self._admission, self._ends = Admission(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()
@@ -218,7 +218,8 @@ class CollectorRunner:
             for over in self._gathered.keys() - {*self._collector.open_snapshots, *self._collector.unannounced}:
                 del self._gathered[over]
 
-    def _refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
+    def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
+        """An actor cannot give its record of a snapshot."""
         self.handle(CaptureRefused(snapshot, name, detail, reason))
 
     # Effects ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from rayshot.errors import Fenced
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
-    CaptureRefused,
     ProcessDied,
     ProcessEnded,
     ProcessJoined,
@@ -188,7 +187,7 @@ class Coordinator(DriverWatch, Questions):
     @notice
     def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
         """An actor refuses to record a snapshot."""
-        self._runner.handle(CaptureRefused(snapshot, name, detail, reason))
+        self._runner.refuse(snapshot, name, detail, reason)
 
     @notice
     def report(self, head: bytes, body: Body) -> None:
