@@ -35,7 +35,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """Rows for one table that one task reads and writes. It holds no key, as Spark may write it to a disk."""
+    """Rows for one table that one task reads and writes. Spark may write this object to a disk, so it holds no key."""
 
     @property
     @abstractmethod
