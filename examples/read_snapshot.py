@@ -30,7 +30,7 @@ for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the
     assert (written["position"], int(path.name)) == (position, position), f"a hole before {path}"
     if written["format"] != 1:  # which had no digest
         proof = written.pop("digest")
-        assert written["format"] in (2, 3), f"{path} is of another format"
+        assert written["format"] in (2, 3, 4), f"{path} is of another format"
         assert proof == blake3(msgpack.packb(written)).hexdigest(), f"{path} is damaged"
     record = {"snapshot": (), "attempt": 0, "origin_position": position} | written
     kind, writer, name = record["kind"], record["writer"], tuple(record["snapshot"])
