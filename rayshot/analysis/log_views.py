@@ -89,7 +89,7 @@ _SYSTEM_START = every_of_rows(
 )
 
 _LOG_COLUMNS = (
-    Column("kind", "string", "epoch, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
+    Column("kind", "string", "epoch, rollback, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
     Column("writer", "string", "the writer of the record", lambda _, row: row.record.writer),
     Column(
         "began_at",
@@ -100,14 +100,14 @@ _LOG_COLUMNS = (
     Column(
         "cause",
         "string",
-        "of an epoch: begin, restore, or takeover by a new coordinator in the same life; null like `began_at`",
+        "of an epoch: begin, restore, rollback, or takeover by a new coordinator in the same life; null like `began_at`",
         lambda _, row: row.said("cause"),
     ),
     Column("label", "string", "of a commit or copy: a person's word for a savepoint", lambda _, row: row.said("label")),
     Column(
         "origin",
         "string",
-        "of a restore: the storage that the snapshot came from; null if that is this storage",
+        "of a restore or rollback: the storage that the snapshot came from; null if that is this storage",
         lambda _, row: row.said("origin"),
     ),
     Column(

@@ -121,7 +121,7 @@ class SystemView:
         return read_aborts(self._store, self.name)
 
     def restored_from(self) -> Mapping[int, SnapshotId]:
-        """Life -> the snapshot that it was restored from; lives that were not restored are missing."""
+        """Life -> the snapshot that it was restored from or went back to; lives that came from none are missing."""
         return {life: record.snapshot for life, record in self.history().restores.items()}
 
     def ends_in_its_storage(self) -> dict[str, int]:

@@ -7,7 +7,8 @@ counts from every writer except superseded coordinators: see docs/design/0014-wh
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 
@@ -20,7 +21,16 @@ from rayshot.store.records import (
     ExpireRecord,
     Record,
     RestoreRecord,
+    RollbackRecord,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The snapshot from which a life goes on if it must go back; `origin` is as in RestoreRecord."""
+
+    snapshot: SnapshotId
+    origin: str | None = None
 
 
 class History:
@@ -29,7 +39,16 @@ class History:
     def __init__(self) -> None:
         self.epoch: EpochRecord | None = None
         """The latest EPOCH."""
-        self._restores: dict[int, RestoreRecord] = {}
+        self.way_back: WayBack | None = None
+        """Where the present life goes back to: its newest committed snapshot that advances, or where it began from.
+
+        None if it has neither. Nobody says that this snapshot is still there: to go further back would lose messages
+        that their senders do not keep any more, so a system never does that by itself.
+        """
+        self._restores: dict[int, RestoreRecord | RollbackRecord] = {}
+        self._restore: RestoreRecord | None = None
+        self._rollbacks: list[RollbackRecord] = []
+        self._fruitless = 0
         self._retained: dict[SnapshotId, CommitRecord] = {}
         self._deleted: dict[SnapshotId, CommitRecord] = {}
         self._superseded: set[str] = set()
@@ -52,14 +71,24 @@ class History:
         return MappingProxyType(self._deleted)
 
     @property
-    def restores(self) -> Mapping[int, RestoreRecord]:
-        """Life -> the record of its restore; lives that were not restored are missing."""
+    def restores(self) -> Mapping[int, RestoreRecord | RollbackRecord]:
+        """Life -> the record of its restore or rollback; lives that came from no snapshot are missing."""
         return MappingProxyType(self._restores)
 
     @property
+    def rollbacks(self) -> Sequence[RollbackRecord]:
+        """All times that the system went back by itself since somebody began or restored it, oldest first."""
+        return self._rollbacks
+
+    @property
+    def fruitless(self) -> int:
+        """How many of the latest rollbacks have no COMMIT behind them."""
+        return self._fruitless
+
+    @property
     def restore(self) -> RestoreRecord | None:
-        """The record of the present life's restore; None if it was not restored."""
-        return self._restores.get(self.incarnation)
+        """The record of the present life's restore, also if the system has gone back since; None if there is none."""
+        return self._restore
 
     def owns(self, record: CommitRecord) -> bool:
         """Whether retention may delete a snapshot.
@@ -124,6 +153,8 @@ class History:
     def admits(self, record: Record) -> bool:
         """Whether `record` would count if it came next."""
         match record:
+            case RollbackRecord():
+                return record.incarnation > self.incarnation
             case EpochRecord():
                 return record.incarnation >= self.incarnation
             case CopyRecord():
@@ -148,10 +179,10 @@ class History:
             case CommitRecord():
                 self._retain(record)
             case RestoreRecord(snapshot=snapshot, origin=origin, claimed=claimed):
-                self._restores[self.incarnation] = record
+                self._restore = record
+                self._come_from(record)
                 if origin is None:
                     self._claims[snapshot] = claimed
-                    self._parents[self.incarnation] = snapshot.incarnation
             case DeleteRecord(snapshot=snapshot):
                 commit = self._retained.pop(snapshot, None)
                 if commit is not None:
@@ -170,9 +201,27 @@ class History:
     def _begin(self, epoch: EpochRecord) -> None:
         if self.epoch is not None and self.epoch.writer != epoch.writer:
             self._superseded.add(self.epoch.writer)
+        goes_on = epoch.incarnation == self.incarnation
         self.epoch = epoch
+        if isinstance(epoch, RollbackRecord):
+            self._rollbacks.append(epoch)
+            self._fruitless += 1
+            self._come_from(epoch)
+        elif not goes_on:
+            self._rollbacks.clear()
+            self._fruitless, self.way_back, self._restore = 0, None, None
+
+    def _come_from(self, record: RestoreRecord | RollbackRecord) -> None:
+        self._restores[self.incarnation] = record
+        self.way_back = WayBack(record.snapshot, record.origin)
+        if record.origin is None:
+            self._parents[self.incarnation] = record.snapshot.incarnation
 
     def _retain(self, record: CommitRecord) -> None:
+        if type(record) is CommitRecord:
+            self._fruitless = 0
+            if record.advances:
+                self.way_back = WayBack(record.snapshot)
         last = next(reversed(self._retained.values()), None)
         self._retained[record.snapshot] = record
         if last is not None and _age(record) < _age(last):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.records import CommitRecord, CopyRecord
+from rayshot.store.records import CommitRecord
 
 THURSDAY = 3
 """The day of the week on which Unix time began, Monday being 0."""
@@ -73,13 +73,6 @@ def last_of_earlier_lives(records: Sequence[CommitRecord], life: int, line: set[
         return earlier in line and sum(record.snapshot.incarnation > earlier for record in behind) >= wanted
 
     return {snapshot for earlier, snapshot in last.items() if earlier < life and not goes_on(earlier)}
-
-
-def newest_that_advances(records: Sequence[CommitRecord]) -> set[SnapshotId]:
-    """The newest of `records` that was committed here and advances: the cut to which the system can go back at once."""
-    ours = (record for record in reversed(records) if not isinstance(record, CopyRecord))
-    newest = next((record.snapshot for record in ours if record.advances), None)
-    return set() if newest is None else {newest}
 
 
 def _newest_of_each(

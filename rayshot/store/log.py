@@ -19,19 +19,23 @@ from rayshot.errors import (
     KeyNotFound,
     LogLost,
     PositionTaken,
+    SnapshotDeleted,
+    SnapshotNotFound,
     StoreUnavailable,
 )
-from rayshot.store.history import History
+from rayshot.store.history import History, WayBack
 from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key, segment_folder
 from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import (
+    DETAIL_LENGTH_MAX,
     RECORD_BYTES_MAX,
     Cause,
     CommitRecord,
     CopyRecord,
     EpochRecord,
     Record,
+    RollbackRecord,
     decode_record,
     encode_record,
 )
@@ -276,11 +280,68 @@ class CommitLog:
             StoreFull, CommitUnknown; StoreUnavailable after RACES_MAX lost races; and as `records`.
         """
         new_life = incarnation > self._history.incarnation
-        for _ in range(RACES_MAX):
-            latest = self.refresh().incarnation
+
+        def make(history: History) -> EpochRecord:
             record = EpochRecord(self.next_position, incarnation, writer, began_at, cause)
-            if latest > incarnation or (new_life and latest == incarnation):
-                raise self._fenced(record, self._history.epoch)
+            if history.incarnation > incarnation or (new_life and history.incarnation == incarnation):
+                raise self._fenced(record, history.epoch)
+            return record
+
+        return self._begin(make)
+
+    def roll_back(self, epoch: EpochRecord, writer: str, *, began_at: float, actor: str | None, detail: str) -> WayBack:
+        """Begin the life behind that of `epoch`, which goes on from `History.way_back`; returns this.
+
+        The snapshot is chosen and noted in one step: no COMMIT of the life before can come between. See RollbackRecord
+        for `actor` and `detail`, and `begin_epoch` for `writer`.
+
+        Raises:
+            Fenced: `epoch` is not the latest any more: another coordinator has the system.
+            SnapshotNotFound: there is no snapshot to go back to, or it was deleted. Then nothing was written.
+            StoreFull, CommitUnknown; StoreUnavailable after RACES_MAX lost races; and as `records`.
+        """
+
+        text = detail[:DETAIL_LENGTH_MAX].encode(errors="replace").decode()  # errors of users may say anything
+
+        def make(history: History) -> EpochRecord:
+            back = self._way_back(history)
+            record = RollbackRecord(
+                self.next_position,
+                epoch.incarnation + 1,
+                writer,
+                began_at,
+                "rollback",
+                snapshot=back.snapshot,
+                origin=back.origin,
+                actor=actor,
+                detail=text,
+            )
+            if history.epoch != epoch:
+                raise self._fenced(record, history.epoch)
+            return record
+
+        self._begin(make)
+        assert self._history.way_back is not None
+        return self._history.way_back
+
+    def _way_back(self, history: History) -> WayBack:
+        back = history.way_back
+        if back is None:
+            raise SnapshotNotFound(
+                f"life {history.incarnation} of {self._system!r} has no committed snapshot to go back to"
+            )
+        if back.origin is None and back.snapshot not in history.retained:
+            left = [*history.retained][-1:]
+            raise SnapshotDeleted(
+                f"{self._system!r} would go back to {back.snapshot}, which was deleted"
+                + (f"; from {left[0]} the work behind it would be lost: see rayshot.restore" if left else ""),
+                snapshot=str(back.snapshot),
+            )
+        return back
+
+    def _begin(self, make: Callable[[History], EpochRecord]) -> EpochRecord:
+        for _ in range(RACES_MAX):
+            record = make(self.refresh())
             try:
                 self.append(record)
             except Fenced:

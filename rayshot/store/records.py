@@ -29,11 +29,13 @@ _WITHOUT_DIGEST = 1
 _WITH_CAUSE = 3
 """From this format on an EPOCH says when and why it began."""
 _WITH_ADVANCES = 4
-"""From this format on a COMMIT says whether the cut advances."""
+"""From this format on a COMMIT says whether the cut advances, and there are ROLLBACK records."""
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
-Cause = Literal["begin", "restore", "takeover"]
-"""Why an EPOCH began: a new life, a life that goes on from a snapshot, or a new coordinator for the same life."""
+DETAIL_LENGTH_MAX = 1024
+Cause = Literal["begin", "restore", "takeover", "rollback"]
+"""Why an EPOCH began: a new life; a life that somebody restored from a snapshot; a new coordinator for the same life; a
+life that went back to a snapshot by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,21 @@ class EpochRecord:
     writer: str
     began_at: float | None = None
     cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackRecord(EpochRecord):
+    """An EPOCH with the cause "rollback": the system began this life by itself, and it goes on from `snapshot`.
+
+    It is one record, so that no coordinator can die between the new life and the choice of its snapshot. It changes
+    nobody's ownership of the snapshot. `origin` is as in RestoreRecord. `actor` is the one that died, None if none did;
+    `detail` says why the life before ended.
+    """
+
+    snapshot: SnapshotId
+    origin: str | None
+    actor: str | None
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,7 @@ Record = EpochRecord | CommitRecord | CopyRecord | DeleteRecord | ExpireRecord |
 
 _KINDS: dict[str, type[Record]] = {
     "epoch": EpochRecord,
+    "rollback": RollbackRecord,
     "commit": CommitRecord,
     "copy": CopyRecord,
     "delete": DeleteRecord,
@@ -219,6 +237,8 @@ def _build(tree: dict[str, Any], version: int, what: str) -> Record:
     for field, value in tree.items():
         tree[field] = _CHECKS[field](value, f"{field} in {what}")
     record = kind(**tree)
+    if isinstance(record, EpochRecord) and isinstance(record, RollbackRecord) != (record.cause == "rollback"):
+        raise BadManifest(f"{what} has a cause that does not fit its kind")
     if isinstance(record, CommitRecord) and not _names_its_manifest(record):
         raise BadManifest(f"{what} names the manifest of another snapshot")
     return record
@@ -277,6 +297,8 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "cause": _check_cause,
     "label": lambda value, what: None if value is None else check_text(value, what, LABEL_LENGTH_MAX),
     "origin": lambda value, what: None if value is None else check_text(value, what, ORIGIN_LENGTH_MAX),
+    "actor": lambda value, what: None if value is None else check_text(value, what),
+    "detail": lambda value, what: check_text(value, what, DETAIL_LENGTH_MAX),
     "claimed": _check_flag,
     "advances": _check_flag,
 }

@@ -206,10 +206,10 @@ class Committer:
 
         If that one is in another storage, nobody here knows them; the actors that they sent to still do.
         """
-        restore = self._repository.log.refresh().restore
-        record = self.newest_of(incarnation)
+        history = self._repository.log.refresh()
+        restore, record = history.restores.get(incarnation), self.newest_of(incarnation)
         if record is None and restore is not None and restore.origin is None:
-            record = self._repository.log.history.retained.get(restore.snapshot)
+            record = history.retained.get(restore.snapshot)
         manifest = self._manifest_of(record)
         return set() if manifest is None else set(manifest.ended)
 
