@@ -235,6 +235,11 @@ def _drain(world: RecoveringWorld) -> None:
 
 
 def _judge_rest(world: RecoveringWorld) -> None:
+    if not world.is_whole:
+        machine = world.decider.machine
+        raise OracleFailure("termination", f"the system is {machine.phase.value}: {machine.detail}, {machine.waiting}")
+    if dead := [p.name for p in world.processes.values() if p.incarnation == world.incarnation and not p.alive]:
+        raise OracleFailure("termination", f"{dead} died, and nobody brought them back")
     gone = world.ended
     for process in _working(world):
         left = {

@@ -31,6 +31,8 @@ class Slow(Enum):
     TELL_COORDINATOR = "a coordinator hears"
     TELL_PROCESS = "a process hears from a coordinator"
     STORE = "a snapshot is stored"
+    LOAD = "a process is loaded"
+    LOADED = "a coordinator hears that a process is loaded"
     RESUME = "a loaded process goes on"
 
 

@@ -53,7 +53,6 @@ class World(DrivenWorld):
         self.activity = settings.activity
         self.told_of_end: set[tuple[str, SnapshotId]] = set()
         self.not_told_of_end: set[tuple[str, SnapshotId]] = set()
-        self.loading: set[str] = set()
         self.commits: list[Commit] = []
         self.overlapping: set[SnapshotId] = set()
         self.overlapped_cuts: list[Cut] = []

@@ -12,6 +12,7 @@ from unittest import mock
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.recovery import Recovery
 from rayshot.simulation.world.machines import Machines
 
 
@@ -42,7 +43,7 @@ Patch = tuple[Any, str, Any]
 def mutant(name: str, *patches: Patch, not_by: str | None = None, **changes: Any) -> Callable[[type], type]:
     def register(machine: type) -> type:
         machines = Machines()
-        for base in (Participant, Collector, Driver):
+        for base in (Participant, Collector, Driver, Recovery):
             if issubclass(machine, base):
                 machines = replace(machines, **{base.__name__.lower(): machine})
         MUTANTS.append(Mutant(name, machines, patches, changes, not_by))

@@ -10,6 +10,7 @@ from tests.simulation import (
     mutants_of_drivers,
     mutants_of_ends,
     mutants_of_recording,
+    mutants_of_recovery,
     mutants_of_senders,
     mutants_of_stops,
 )
@@ -50,6 +51,7 @@ def test_there_are_at_least_fifteen_mutants_and_each_has_a_name_of_its_own():
     named = {mutants.NoMailbox, mutants_of_senders.Untagged, mutants_of_alignment.Unlimited, mutants_of_stops.Unpaused}
     named |= {mutants_of_recording.NoTombstones, mutants_of_ends.ClosedOneTooHigh, mutants_of_drivers.NameForgotten}
     assert named <= {mutant.machines.participant for mutant in MUTANTS}
+    assert mutants_of_recovery.Hasty in {mutant.machines.recovery for mutant in MUTANTS}
 
 
 def test_every_classical_mistake_is_made_by_a_mutant():

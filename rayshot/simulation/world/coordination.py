@@ -72,10 +72,6 @@ class CoordinatedNetwork(Network[P], ABC):
     def wake(self, process: P) -> None:
         """See Surroundings of a process."""
 
-    @abstractmethod
-    def roll_back(self) -> None:
-        """Begin a new life from the newest snapshot that advances."""
-
     # Hearing ---------------------------------------------------------------------------------------
 
     def on_tell_coordinator(self, generation: int, event: CollectorEvent, content: Any) -> None:
@@ -163,30 +159,30 @@ class CoordinatedNetwork(Network[P], ABC):
         self.counts["coordinators racing"] += old.alive
         self.install(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         self.coordinator.finding = {p.name for p in self.processes.values() if p.incarnation == self.incarnation}
-        assert self.coordinator.finding, "a coordinator is replaced, and nobody is there who knows what it began"
         for name in sorted(self.coordinator.finding):
             self.push(self.on_find, name, self.generation)
+        if not self.coordinator.finding:
+            self.found_all(self.coordinator)
         return old
 
     def on_find(self, name: str, generation: int) -> None:
-        """Let a new coordinator ask a process, which gives up the snapshots of the old one."""
+        """Let a new coordinator ask a process, which gives up the snapshots of the old one if it lives."""
         coordinator = self.coordinators[generation]
         if coordinator is not self.coordinator:
             return
         process = self.processes[name]
-        if not process.alive:
-            self.roll_back()  # it died while the coordinator was away
-            return
-        process.generation = generation
-        coordinator.highest = max(coordinator.highest, process.highest_heard)
-        coordinator.lost[name] = process.machine.open_snapshots
-        for snapshot in process.machine.open_snapshots:
-            process.tell(DeadlinePassed(snapshot))
+        if process.alive:
+            process.generation = generation
+            coordinator.highest = max(coordinator.highest, process.highest_heard)
+            coordinator.lost[name] = process.machine.open_snapshots
+            for snapshot in process.machine.open_snapshots:
+                process.tell(DeadlinePassed(snapshot))
         coordinator.finding.discard(name)
         if not coordinator.finding:
-            self._take_over(coordinator)
+            self.found_all(coordinator)
 
-    def _take_over(self, coordinator: Coordinator) -> None:
+    def found_all(self, coordinator: Coordinator) -> None:
+        """Let a new coordinator take over, since it has asked all processes."""
         found = [process for process in self.processes.values() if process.incarnation == self.incarnation]
         ended = {name for process in found for name in process.machine.ended_peers}
         log = self.log()

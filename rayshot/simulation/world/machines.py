@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.recovery import Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,4 @@ class Machines:
     participant: Callable[[str, int], Participant] = Participant
     collector: Callable[..., Collector] = Collector
     driver: Callable[[str, int], Driver] = Driver
+    recovery: Callable[..., Recovery] = Recovery

@@ -96,6 +96,7 @@ class Process(ABC):
         self.joining = False
         self.ended = False
         self.generation = 1
+        self.start = 1
         self.highest_heard = 0
         self.last_record: ReportEnd | None = None
         self.outbox: dict[str, list[Any]] = defaultdict(list)

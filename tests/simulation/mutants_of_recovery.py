@@ -1,0 +1,84 @@
+"""Mutants of how a system goes back by itself."""
+
+from dataclasses import replace
+
+from rayshot.protocol.recovery import LifeMarked, LogRefused, Phase, ProcessLost, Recovery
+from tests.simulate.settings import Slow
+from tests.simulation.mutation import mutant
+
+FALLING = {"crashes": 4, "coordinator_crashes": 3, "store_failures_one_in": 3, "snapshots": 4, "crowded": True}
+REPLACED = {"crashes": 6, "coordinator_crashes": 30, "crowded": False, "length": 200}
+DYING = {"crashes": 12, "coordinator_crashes": 0, "slow": frozenset({Slow.RESUME}), "length": 120}
+
+
+@mutant("all go on when the first is loaded", **FALLING)
+class Hasty(Recovery):
+    def _process_loaded(self, life, process, start):
+        if self.phase is Phase.LOADING and life == self.life:
+            self._waiting.intersection_update({process})
+        return super()._process_loaded(life, process, start)
+
+
+@mutant("a life goes on before its mark is written", **FALLING)
+class Unmarked(Recovery):
+    def _all_loaded(self):
+        super()._all_loaded()
+        return self.handle(LifeMarked(self.life))
+
+
+@mutant("who takes over goes on with a life that has no mark", **FALLING)
+class Trusting(Recovery):
+    def _took_over(self, event):
+        return super()._took_over(replace(event, marked=True))
+
+
+@mutant("who takes over finishes the rollback of another coordinator", **FALLING)
+class Finishing(Recovery):
+    def _took_over(self, event):
+        return super()._took_over(replace(event, lost=(), marked=True))
+
+
+@mutant("a loss before the life runs is forgotten", **DYING)
+class Forgetful(Recovery):
+    def _start_again(self, lost):
+        return ()
+
+
+@mutant("a loss while the mark is written is forgotten", **DYING)
+class Deaf(Recovery):
+    def _process_lost(self, lost):
+        return () if self.phase is Phase.MARKING else super()._process_lost(lost)
+
+
+@mutant("what an earlier start loaded counts for a later one", **DYING)
+class Startless(Recovery):
+    def _process_loaded(self, life, process, start):
+        return super()._process_loaded(life, process, self._starts.get(process, 1))
+
+
+@mutant("what an earlier life loaded counts for a later one", **REPLACED)
+class Lifeless(Recovery):
+    def _process_loaded(self, life, process, start):
+        return super()._process_loaded(self.life, process, start)
+
+
+@mutant("a log that refused the new life is not asked again", **FALLING)
+class Resigned(Recovery):
+    def _log_refused(self, detail):
+        return ()
+
+
+@mutant("a life that the log refused is taken to have begun", **FALLING)
+class Defiant(Recovery):
+    def handle(self, event):
+        if isinstance(event, LogRefused) and self.phase is Phase.WAITING:
+            self.phase, self.detail = Phase.RUNNING, ""
+            return ()
+        return super().handle(event)
+
+
+@mutant("a loss of an old life ends the new one too", **FALLING)
+class Haunted(Recovery):
+    def _process_lost(self, lost):
+        now = ProcessLost(self.life, lost.process, self._starts.get(lost.process, 1), lost.detail, lost.at)
+        return super()._process_lost(now)
