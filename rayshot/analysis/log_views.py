@@ -89,7 +89,9 @@ _SYSTEM_START = every_of_rows(
 )
 
 _LOG_COLUMNS = (
-    Column("kind", "string", "epoch, rollback, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
+    Column(
+        "kind", "string", "epoch, rollback, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)
+    ),
     Column("writer", "string", "the writer of the record", lambda _, row: row.record.writer),
     Column(
         "began_at",
@@ -100,7 +102,7 @@ _LOG_COLUMNS = (
     Column(
         "cause",
         "string",
-        "of an epoch: begin, restore, rollback, or takeover by a new coordinator in the same life; null like `began_at`",
+        "of an epoch: begin, restore, rollback, or takeover by a new coordinator in one life; null like `began_at`",
         lambda _, row: row.said("cause"),
     ),
     Column("label", "string", "of a commit or copy: a person's word for a savepoint", lambda _, row: row.said("label")),

@@ -17,8 +17,10 @@ has sent nothing, so it is loaded again in the same life. One that is lost after
 A coordinator that takes over does not finish the rollback of another one, because it does not know who went on: if it
 finds a life without a mark, or anybody in it who does not run, it begins the next life.
 
-It ends: a message that kills its process would be sent again in each life. If `fruitless_max` lives in a row committed
-nothing, the system stops. All that counts is in the log, so that it outlives coordinators.
+It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
+is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If
+`fruitless_max` rollbacks in a row, for the same process or without any commit between them, led nowhere, the system
+stops. All that counts is in the log, so that it outlives coordinators; their own deaths do not count.
 
 Sources: K. M. Chandy and L. Lamport, "Distributed Snapshots" (1985), for the cut; E. N. Elnozahy et al., "A Survey of
 Rollback-Recovery Protocols in Message-Passing Systems" (2002), section 2, for recovery from coordinated checkpoints.
@@ -28,9 +30,35 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-LOG_PAUSE_S = 1.0
-"""After the log was refused, the next try comes after so many seconds, then after twice as many, and so on."""
-LOG_PAUSE_MAX_S = 30.0
+from rayshot.protocol.recovering import (
+    BeginLife,
+    CommitWritten,
+    LifeBegan,
+    LifeMarked,
+    LoadProcess,
+    LoadRefused,
+    LogRefused,
+    MarkLife,
+    MarkRefused,
+    NoWayBack,
+    Past,
+    Pause,
+    PauseOver,
+    ProcessLoaded,
+    ProcessLost,
+    RecoveryEffect,
+    RecoveryEvent,
+    RecoveryPolicy,
+    ResumeLife,
+    StopHandlers,
+    StopSystem,
+    StopWanted,
+    TookOver,
+)
+
+RETRY_PAUSE_S = 1.0
+"""After a step was refused, the next try comes after so many seconds, then after twice as many, and so on."""
+RETRY_PAUSE_MAX_S = 30.0
 STARTS_AT_ONCE = 3
 """So many starts of one process in one life follow each other without a pause."""
 START_PAUSE_S = 5.0
@@ -50,224 +78,6 @@ class Phase(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryPolicy:
-    """When a system gives up, and how long it pauses before it goes back.
-
-    Attributes:
-        failures_max: the system stops at the first failure behind so many rollbacks; None for any number.
-        fruitless_max: the system stops at the first failure behind so many lives in a row that committed nothing.
-        pause_s: seconds between a failure and the new life, if there was a rollback within `stable_s` before.
-        pause_factor: each further one multiplies the pause by it, up to `pause_max_s`.
-        pause_max_s: the longest pause.
-        stable_s: a system that ran so many seconds behind a rollback counts as stable: the next pause is 0.
-    """
-
-    failures_max: int | None = None
-    fruitless_max: int = 3
-    pause_s: float = 1.0
-    pause_factor: float = 2.0
-    pause_max_s: float = 60.0
-    stable_s: float = 60.0
-
-    def __post_init__(self) -> None:
-        assert self.failures_max is None or self.failures_max >= 0, f"failures_max is {self.failures_max}"
-        assert self.fruitless_max >= 1, f"fruitless_max is {self.fruitless_max}, not at least 1"
-        assert min(self.pause_s, self.pause_max_s, self.stable_s) >= 0, f"a time is negative: {self}"
-        assert self.pause_factor >= 1, f"pause_factor is {self.pause_factor}, not at least 1"
-
-    def pause(self, rollbacks: tuple[float, ...], now: float) -> float:
-        """Seconds before the next rollback; `rollbacks` are the times of those before, oldest first."""
-        count, later = 0, now
-        for time in reversed(rollbacks):
-            if later - time >= self.stable_s:
-                break
-            count, later = count + 1, time
-            if self.pause_s * self.pause_factor ** (count - 1) >= self.pause_max_s:
-                return self.pause_max_s
-        return self.pause_s * self.pause_factor ** (count - 1) if count else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessLost:
-    """A process died, or failed so that it must be begun again. `at` counts Unix seconds.
-
-    `start` is the one of `LoadProcess`, and 1 for a process that joined a life by itself. `hopeless`: another start
-    cannot help, as for a state that does not load.
-    """
-
-    life: int
-    process: str
-    start: int
-    detail: str
-    at: float
-    hopeless: bool = False
-
-    def __post_init__(self) -> None:
-        assert self.life >= 1, f"life is {self.life}, not at least 1"
-        assert self.start >= 1, f"start is {self.start}, not at least 1"
-
-
-@dataclass(frozen=True, slots=True)
-class TookOver:
-    """A coordinator was begun again, and read the log. It is the first event of its machine.
-
-    `life` is the newest in the log; `marked`: its mark is there. `lost` are processes that should run in it and do not:
-    they are dead, belong to another life, or wait to be resumed. See LifeBegan for the rest.
-    """
-
-    life: int
-    marked: bool
-    lost: tuple[str, ...]
-    at: float
-    rollbacks: tuple[float, ...] = ()
-    fruitless: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LifeBegan:
-    """The log has the new life, which goes on from a snapshot of these `processes`.
-
-    `rollbacks` are the times in Unix seconds of all rollbacks since a person began or restored the system, the new one
-    included; `fruitless` counts the newest ones without a commit behind them.
-    """
-
-    life: int
-    processes: tuple[str, ...]
-    rollbacks: tuple[float, ...]
-    fruitless: int
-
-    def __post_init__(self) -> None:
-        assert self.life > 1, f"life is {self.life}, and no rollback begins the first one"
-        assert self.fruitless >= 1, f"fruitless is {self.fruitless}, and the new life has committed nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class LogRefused:
-    """The storage could not be reached, so nobody knows whether the new life is in the log. `detail` says why."""
-
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class NoWayBack:
-    """There is no snapshot to go back to, or another coordinator has the system. Nothing was written."""
-
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessLoaded:
-    """A process has its state, and waits to go on."""
-
-    life: int
-    process: str
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class LifeMarked:
-    """The mark of a life that runs is written, with the place of each process."""
-
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class PauseOver:
-    """The pause with this number is over."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitWritten:
-    """A snapshot of this life was committed."""
-
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopWanted:
-    """A person stops the system, or it was stopped for another reason."""
-
-    detail: str
-
-
-RecoveryEvent = (
-    ProcessLost
-    | TookOver
-    | LifeBegan
-    | LogRefused
-    | NoWayBack
-    | ProcessLoaded
-    | LifeMarked
-    | PauseOver
-    | CommitWritten
-    | StopWanted
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StopHandlers:
-    """No process of this life or an earlier one works any more: it handles and sends nothing."""
-
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class BeginLife:
-    """Write the record of a new life behind `life`. `process` was lost, if any; `detail` says why the old life ended.
-
-    Answer with LifeBegan, LogRefused or NoWayBack.
-    """
-
-    life: int
-    process: str | None
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProcess:
-    """Begin this process, or use it where it is if it lives, and load it. Answer with ProcessLoaded or ProcessLost."""
-
-    life: int
-    process: str
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class MarkLife:
-    """Write where each process is, and then that this life runs. Answer with LifeMarked."""
-
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeLife:
-    """Let all processes of this life go on, and drivers hear of it."""
-
-    life: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Say PauseOver with this number in so many seconds."""
-
-    number: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StopSystem:
-    """The system does not go on by itself; `process` was lost, if any."""
-
-    process: str | None
-    detail: str
-
-
-RecoveryEffect = StopHandlers | BeginLife | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem
-
-
 @dataclass(slots=True)
 class Recovery:
     """See the module. `handle` is the only mutator.
@@ -276,7 +86,7 @@ class Recovery:
     """
 
     life: int
-    policy: RecoveryPolicy = RecoveryPolicy()
+    policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     phase: Phase = Phase.RUNNING
     detail: str = ""
     trouble: str = ""
@@ -284,14 +94,17 @@ class Recovery:
     """The process for whose sake the old life ended."""
     _starts: dict[str, int] = field(default_factory=dict)
     """Process -> its newest start in this life, where that is not the first."""
+    _processes: frozenset[str] = frozenset()
+    """The processes of the snapshot from which this life goes on."""
     _waiting: set[str] = field(default_factory=set)
-    """The processes that are not loaded yet."""
-    _postponed: set[str] = field(default_factory=set)
-    """Those of them whose next start waits for a pause."""
+    """Those of them that are not loaded yet."""
+    _postponed: dict[str, int] = field(default_factory=dict)
+    """Those of them that are to be loaded behind a pause, and its number."""
     _pauses: int = 0
+    """The number of the newest pause, and of the newest one that nothing waits for any more."""
     _refusals: int = 0
-    _rollbacks: tuple[float, ...] = ()
-    _fruitless: int = 0
+    """How many times in a row this step was refused."""
+    _past: Past = field(default_factory=Past)
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -315,13 +128,17 @@ class Recovery:
                 return self._stop(detail) if self.phase is Phase.WAITING else ()
             case ProcessLoaded(life, process, start):
                 return self._process_loaded(life, process, start)
+            case LoadRefused():
+                return self._load_refused(event)
             case LifeMarked(life):
                 return self._life_marked(life)
+            case MarkRefused(life, detail):
+                return self._refused(detail) if self.phase is Phase.MARKING and life == self.life else ()
             case PauseOver(number):
                 return self._pause_over(number)
             case CommitWritten(life):
                 if life == self.life:
-                    self._fruitless = 0
+                    self._past = self._past.committed()
                 return ()
             case StopWanted(detail):
                 self._end(detail)
@@ -333,42 +150,42 @@ class Recovery:
         """Assert what holds between any two events; for tests."""
         loading = self.phase is Phase.LOADING
         assert bool(self._waiting) == loading, f"{self.phase}, and {self._waiting} are not loaded"
-        assert self._postponed <= self._waiting, f"{self._postponed} wait for a pause, and are loaded"
+        assert self._postponed.keys() <= self._waiting, f"{self._postponed} wait for a pause, and are loaded"
+        assert self._waiting <= self._processes, f"{self._waiting} are to be loaded, and not in the snapshot"
         assert (self.phase is Phase.RUNNING) == (self.detail == ""), f"{self.phase}: {self.detail!r}"
         assert all(start > 1 for start in self._starts.values()), f"a first start is noted: {self._starts}"
 
     def _process_lost(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
-        if lost.life != self.life or lost.start != self._starts.get(lost.process, 1):
-            return ()
+        if lost.life != self.life or lost.start < self._starts.get(lost.process, 1):
+            return ()  # a coordinator that took over does not know the starts, so a higher one is of this life too
         match self.phase:
             case Phase.RUNNING | Phase.MARKING:
                 return self._go_back(lost.process, lost.detail, lost.at)
-            case Phase.LOADING:
+            case Phase.LOADING if lost.process in self._processes:
                 return self._start_again(lost)
             case _:
                 return ()
 
     def _go_back(self, process: str | None, detail: str, at: float) -> tuple[RecoveryEffect, ...]:
         """End this life."""
-        failures = len(self._rollbacks)
+        failures = len(self._past.rollbacks)
         if self.policy.failures_max is not None and failures >= self.policy.failures_max:
             return self._stop(f"{detail}; the system has gone back {failures} times, the most that it may", process)
-        if self._fruitless >= self.policy.fruitless_max:
+        if process is not None and self._past.led_nowhere(process) >= self.policy.fruitless_max:
             return self._stop(
-                f"{detail}; the last {self._fruitless} lives committed no snapshot, so the next one would not either",
-                process,
+                f"{detail}; going back {self._past.fruitless} times led nowhere, so once more would not either", process
             )
         self.phase, self.detail, self._lost, self._refusals = Phase.WAITING, detail, process, 0
-        self._waiting.clear()
-        self._postponed.clear()
-        pause_s = self.policy.pause(self._rollbacks, at)
+        self._forget_loads()
+        pause_s = self.policy.pause(self._past.rollbacks, at)
         return (StopHandlers(self.life), self._pause(pause_s) if pause_s else self._begin())
 
     def _begin(self) -> BeginLife:
+        self._pauses += 1  # a pause that is not over yet must not begin a second life
         return BeginLife(self.life, self._lost, self.detail)
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
-        self.life, self._rollbacks, self._fruitless = event.life, event.rollbacks, event.fruitless
+        self.life, self._past = event.life, event.past
         if event.lost:
             return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
         if not event.marked:
@@ -378,8 +195,8 @@ class Recovery:
     def _life_began(self, event: LifeBegan) -> tuple[RecoveryEffect, ...]:
         if self.phase is not Phase.WAITING or event.life <= self.life:
             return ()
-        self.life, self._rollbacks, self._fruitless = event.life, event.rollbacks, event.fruitless
-        self.trouble = ""
+        self.life, self._past, self._processes = event.life, event.past, frozenset(event.processes)
+        self.trouble, self._refusals = "", 0
         self._starts.clear()
         self._waiting = set(event.processes)
         if not self._waiting:
@@ -388,11 +205,20 @@ class Recovery:
         return tuple(LoadProcess(self.life, process, 1) for process in event.processes)
 
     def _log_refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
-        if self.phase is not Phase.WAITING:
-            return ()
+        return self._refused(detail) if self.phase is Phase.WAITING else ()
+
+    def _refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
+        """Try this step again later."""
         self._refusals += 1
         self.trouble = detail
-        return (self._pause(min(LOG_PAUSE_MAX_S, LOG_PAUSE_S * 2.0 ** min(self._refusals - 1, 10))),)
+        return (self._pause(min(RETRY_PAUSE_MAX_S, RETRY_PAUSE_S * 2.0 ** min(self._refusals - 1, 10))),)
+
+    def _load_refused(self, event: LoadRefused) -> tuple[RecoveryEffect, ...]:
+        if self.phase is not Phase.LOADING or not self._is_awaited(event.life, event.process, event.start):
+            return ()
+        (pause,) = self._refused(event.detail)
+        self._postponed[event.process] = self._pauses
+        return (pause,)
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
@@ -402,19 +228,23 @@ class Recovery:
         self._starts[lost.process] = lost.start + 1
         if lost.start < STARTS_AT_ONCE:
             return (LoadProcess(self.life, lost.process, lost.start + 1),)
-        self._postponed.add(lost.process)
+        pause = self._pause(START_PAUSE_S)
+        self._postponed[lost.process] = pause.number
         self.trouble = lost.detail
-        return (self._pause(START_PAUSE_S),)
+        return (pause,)
+
+    def _is_awaited(self, life: int, process: str, start: int) -> bool:
+        return life == self.life and process in self._waiting and start == self._starts.get(process, 1)
 
     def _process_loaded(self, life: int, process: str, start: int) -> tuple[RecoveryEffect, ...]:
-        current = life == self.life and start == self._starts.get(process, 1)
-        if self.phase is not Phase.LOADING or not current:
+        if self.phase is not Phase.LOADING or not self._is_awaited(life, process, start):
             return ()
         self._waiting.discard(process)
+        self._postponed.pop(process, None)
         return () if self._waiting else self._all_loaded()
 
     def _all_loaded(self) -> tuple[RecoveryEffect, ...]:
-        self.phase = Phase.MARKING
+        self.phase, self._refusals = Phase.MARKING, 0
         return (MarkLife(self.life),)
 
     def _life_marked(self, life: int) -> tuple[RecoveryEffect, ...]:
@@ -430,10 +260,12 @@ class Recovery:
     def _pause_over(self, number: int) -> tuple[RecoveryEffect, ...]:
         if self.phase is Phase.WAITING and number == self._pauses:
             return (self._begin(),)
-        if self.phase is Phase.LOADING:
-            postponed, self._postponed = self._postponed, set()
-            return tuple(LoadProcess(self.life, process, self._starts[process]) for process in sorted(postponed))
-        return ()
+        if self.phase is Phase.MARKING and number == self._pauses:
+            return (MarkLife(self.life),)
+        due = sorted(process for process, pause in self._postponed.items() if pause == number)
+        for process in due:
+            del self._postponed[process]
+        return tuple(LoadProcess(self.life, process, self._starts.get(process, 1)) for process in due)
 
     def _stop(self, detail: str, process: str | None = None) -> tuple[RecoveryEffect, ...]:
         self._end(detail)
@@ -441,5 +273,8 @@ class Recovery:
 
     def _end(self, detail: str) -> None:
         self.phase, self.detail = Phase.STOPPED, detail
+        self._forget_loads()
+
+    def _forget_loads(self) -> None:
         self._waiting.clear()
         self._postponed.clear()

@@ -7,12 +7,13 @@ counts from every writer except superseded coordinators: see docs/design/0014-wh
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.recovering import Past
 from rayshot.store.records import (
     CommitRecord,
     CopyRecord,
@@ -47,8 +48,8 @@ class History:
         """
         self._restores: dict[int, RestoreRecord | RollbackRecord] = {}
         self._restore: RestoreRecord | None = None
-        self._rollbacks: list[RollbackRecord] = []
-        self._fruitless = 0
+        self.past = Past()
+        """What recovery must know of the rollbacks in the log."""
         self._retained: dict[SnapshotId, CommitRecord] = {}
         self._deleted: dict[SnapshotId, CommitRecord] = {}
         self._superseded: set[str] = set()
@@ -76,16 +77,6 @@ class History:
         return MappingProxyType(self._restores)
 
     @property
-    def rollbacks(self) -> Sequence[RollbackRecord]:
-        """All times that the system went back by itself since somebody began or restored it, oldest first."""
-        return self._rollbacks
-
-    @property
-    def fruitless(self) -> int:
-        """How many of the latest rollbacks have no COMMIT behind them."""
-        return self._fruitless
-
-    @property
     def restore(self) -> RestoreRecord | None:
         """The record of the present life's restore, also if the system has gone back since; None if there is none."""
         return self._restore
@@ -105,6 +96,11 @@ class History:
             line.add(life)
             life = self._parents.get(life, 0)
         return line
+
+    def still_holds(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot that was committed here is there, or was copied back: no other one with the same id."""
+        now, deleted = self._retained.get(snapshot), self._deleted.get(snapshot)
+        return now is not None and (deleted is None or now.manifest_digest == deleted.manifest_digest)
 
     @property
     def incarnation(self) -> int:
@@ -204,12 +200,10 @@ class History:
         goes_on = epoch.incarnation == self.incarnation
         self.epoch = epoch
         if isinstance(epoch, RollbackRecord):
-            self._rollbacks.append(epoch)
-            self._fruitless += 1
+            self.past = self.past.gone_back(epoch.began_at or 0.0, epoch.actor)
             self._come_from(epoch)
         elif not goes_on:
-            self._rollbacks.clear()
-            self._fruitless, self.way_back, self._restore = 0, None, None
+            self.past, self.way_back, self._restore = Past(), None, None
 
     def _come_from(self, record: RestoreRecord | RollbackRecord) -> None:
         self._restores[self.incarnation] = record
@@ -219,7 +213,7 @@ class History:
 
     def _retain(self, record: CommitRecord) -> None:
         if type(record) is CommitRecord:
-            self._fruitless = 0
+            self.past = self.past.committed()
             if record.advances:
                 self.way_back = WayBack(record.snapshot)
         last = next(reversed(self._retained.values()), None)

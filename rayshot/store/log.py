@@ -290,31 +290,34 @@ class CommitLog:
         return self._begin(make)
 
     def roll_back(self, epoch: EpochRecord, writer: str, *, began_at: float, actor: str | None, detail: str) -> WayBack:
-        """Begin the life behind that of `epoch`, which goes on from `History.way_back`; returns this.
+        """Begin a new life behind that of `epoch`, which goes on from `History.way_back`; returns this.
 
         The snapshot is chosen and noted in one step: no COMMIT of the life before can come between. See RollbackRecord
         for `actor` and `detail`, and `begin_epoch` for `writer`.
+
+        If an answer was lost, call it again with the same `writer`: it finds the record that was written.
 
         Raises:
             Fenced: `epoch` is not the latest any more: another coordinator has the system.
             SnapshotNotFound: there is no snapshot to go back to, or it was deleted. Then nothing was written.
             StoreFull, CommitUnknown; StoreUnavailable after RACES_MAX lost races; and as `records`.
         """
-
         text = detail[:DETAIL_LENGTH_MAX].encode(errors="replace").decode()  # errors of users may say anything
 
         def make(history: History) -> EpochRecord:
+            if isinstance(history.epoch, RollbackRecord) and history.epoch.writer == writer:
+                return history.epoch
             back = self._way_back(history)
             record = RollbackRecord(
                 self.next_position,
-                epoch.incarnation + 1,
+                history.incarnation_max + 1,
                 writer,
-                began_at,
+                float(began_at),
                 "rollback",
                 snapshot=back.snapshot,
                 origin=back.origin,
                 actor=actor,
-                detail=text,
+                detail=text or "?",
             )
             if history.epoch != epoch:
                 raise self._fenced(record, history.epoch)
@@ -330,7 +333,7 @@ class CommitLog:
             raise SnapshotNotFound(
                 f"life {history.incarnation} of {self._system!r} has no committed snapshot to go back to"
             )
-        if back.origin is None and back.snapshot not in history.retained:
+        if back.origin is None and not history.still_holds(back.snapshot):
             left = [*history.retained][-1:]
             raise SnapshotDeleted(
                 f"{self._system!r} would go back to {back.snapshot}, which was deleted"

@@ -180,8 +180,10 @@ def record_tree(record: Record) -> dict[str, Any]:
 
 
 def encode_record(record: Record) -> bytes:
-    """The bytes of `record`."""
-    return canonical.pack(with_digest(record_tree(record)))
+    """The bytes of `record`. A record that no reader could read would cost the whole log: it fails here."""
+    data = canonical.pack(with_digest(record_tree(record)))
+    assert decode_record(data, record.position) == record, f"{record} does not read back"
+    return data
 
 
 def with_digest(tree: dict[str, Any]) -> dict[str, Any]:

@@ -2,24 +2,22 @@
 
 import pytest
 
-from rayshot.protocol.recovery import (
-    LOG_PAUSE_MAX_S,
-    STARTS_AT_ONCE,
-    STARTS_MAX,
+from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
     LifeBegan,
     LifeMarked,
     LoadProcess,
+    LoadRefused,
     LogRefused,
     MarkLife,
+    MarkRefused,
     NoWayBack,
+    Past,
     Pause,
     PauseOver,
-    Phase,
     ProcessLoaded,
     ProcessLost,
-    Recovery,
     RecoveryEffect,
     RecoveryEvent,
     RecoveryPolicy,
@@ -29,6 +27,7 @@ from rayshot.protocol.recovery import (
     StopWanted,
     TookOver,
 )
+from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
 
 AT = 1000.0
 
@@ -37,8 +36,8 @@ def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *,
     return ProcessLost(life, process, start, f"{process} died", at, hopeless)
 
 
-def began(life: int = 2, *processes: str, rollbacks: tuple[float, ...] = (AT,), fruitless: int = 1) -> LifeBegan:
-    return LifeBegan(life, processes or ("alice", "bob"), rollbacks, fruitless)
+def began(life: int = 2, *processes: str, past: Past | None = None) -> LifeBegan:
+    return LifeBegan(life, processes or ("alice", "bob"), past or Past((AT,), 1, "bob"))
 
 
 def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
@@ -69,7 +68,7 @@ def test_the_five_steps_of_a_rollback() -> None:
 
 
 def test_a_cut_without_processes_is_loaded_at_once() -> None:
-    assert tell(Recovery(1), lost(), LifeBegan(2, (), (AT,), 1)) == (MarkLife(2),)
+    assert tell(Recovery(1), lost(), LifeBegan(2, (), Past((AT,), 1))) == (MarkLife(2),)
 
 
 def test_losses_of_an_older_life_or_an_earlier_start_count_for_nothing() -> None:
@@ -101,10 +100,11 @@ def test_a_process_that_is_lost_after_it_was_loaded_is_loaded_again_in_the_same_
 def test_a_loss_while_the_mark_is_written_ends_the_life() -> None:
     machine = loading(None, "bob")
     tell(machine, ProcessLoaded(2, "bob", 1))
-    effects = tell(machine, lost(life=2))
-    assert effects == (StopHandlers(2), Pause(1, 1.0))
+    stop, pause = tell(machine, lost(life=2))
+    assert isinstance(pause, Pause)
+    assert (stop, pause.seconds) == (StopHandlers(2), 1.0)
     assert tell(machine, LifeMarked(2)) == ()
-    assert tell(machine, PauseOver(1)) == (BeginLife(2, "bob", "bob died"),)
+    assert tell(machine, PauseOver(pause.number)) == (BeginLife(2, "bob", "bob died"),)
 
 
 def test_starts_of_one_process_follow_each_other_with_pauses_and_end() -> None:
@@ -128,21 +128,23 @@ def test_a_log_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pau
     machine = Recovery(1)
     tell(machine, lost())
     pauses = []
-    for number in range(1, 9):
+    for _ in range(8):
         (pause,) = tell(machine, LogRefused("the storage is away"))
         assert isinstance(pause, Pause)
         pauses.append(pause.seconds)
         assert machine.trouble == "the storage is away"
-        assert tell(machine, PauseOver(number)) == (BeginLife(1, "bob", "bob died"),)
-    assert pauses == [1, 2, 4, 8, 16, *[LOG_PAUSE_MAX_S] * 3]
+        assert tell(machine, PauseOver(pause.number)) == (BeginLife(1, "bob", "bob died"),)
+    assert pauses == [1, 2, 4, 8, 16, *[RETRY_PAUSE_MAX_S] * 3]
     tell(machine, began())
     assert machine.trouble == ""
 
 
 def test_a_pause_that_was_replaced_starts_nothing() -> None:
     machine = Recovery(1)
-    tell(machine, lost(), LogRefused("away"), PauseOver(1), LogRefused("away"))
-    assert tell(machine, PauseOver(1)) == ()
+    (first,) = tell(machine, lost(), LogRefused("away"))
+    assert isinstance(first, Pause)
+    tell(machine, PauseOver(first.number), LogRefused("away"))
+    assert tell(machine, PauseOver(first.number)) == ()
 
 
 def test_without_a_way_back_the_system_stops() -> None:
@@ -155,30 +157,51 @@ def test_without_a_way_back_the_system_stops() -> None:
 @pytest.mark.parametrize("phase", ["running", "waiting", "loading", "marking"])
 def test_a_stop_is_the_end_in_every_phase(phase: str) -> None:
     machine = Recovery(1)
-    story = [lost(), began(2, "bob"), ProcessLoaded(2, "bob", 1)]
+    story: list[RecoveryEvent] = [lost(), began(2, "bob"), ProcessLoaded(2, "bob", 1)]
     tell(machine, *story[: ["running", "waiting", "loading", "marking"].index(phase)])
     assert tell(machine, StopWanted("a person stops it")) == ()
     assert (machine.phase, machine.detail) == (Phase.STOPPED, "a person stops it")
     assert tell(machine, *story, LifeMarked(2), PauseOver(1), TookOver(3, False, (), AT)) == ()
 
 
-def test_lives_that_commit_nothing_end_the_system_and_a_commit_counts_anew() -> None:
-    def fall(machine: Recovery, life: int, fruitless: int) -> tuple[RecoveryEffect, ...]:
-        tell(machine, began(life, "bob", fruitless=fruitless), ProcessLoaded(life, "bob", 1), LifeMarked(life))
-        return tell(machine, lost(life=life, at=AT + 999 * life))
+def run_and_lose(past: Past, commits: int, process: str = "bob") -> tuple[RecoveryEffect, ...]:
+    """A life behind such a past commits so often, and then loses a process."""
+    machine = Recovery(1)
+    tell(machine, lost(), began(2, "bob", past=past), ProcessLoaded(2, "bob", 1), LifeMarked(2))
+    tell(machine, *[CommitWritten(2)] * commits, CommitWritten(1))
+    return tell(machine, lost(process, life=2, at=AT + 999))
 
-    machine = Recovery(1, RecoveryPolicy(fruitless_max=3))
-    tell(machine, lost())
-    assert isinstance(fall(machine, 2, 1)[-1], BeginLife)
-    assert isinstance(fall(machine, 3, 2)[-1], BeginLife)
-    tell(machine, CommitWritten(2))
-    (stop,) = fall(machine, 4, 3)
-    assert stop == StopSystem(
-        "bob", "bob died; the last 3 lives committed no snapshot, so the next one would not either"
-    )
-    machine = Recovery(1, RecoveryPolicy(fruitless_max=1))
-    tell(machine, lost(), began(2, "bob"), ProcessLoaded(2, "bob", 1), LifeMarked(2), CommitWritten(2))
-    assert isinstance(tell(machine, lost(life=2, at=AT + 999))[-1], BeginLife)
+
+@pytest.mark.parametrize(
+    ("fruitless", "commits", "process", "stops"),
+    [
+        (2, 0, "bob", False),
+        (3, 0, "bob", True),
+        (3, 0, "alice", True),
+        (3, 1, "bob", True),
+        (3, 1, "alice", False),
+        (3, 2, "bob", False),
+    ],
+)
+def test_rollbacks_that_lead_nowhere_end_the_system(fruitless: int, commits: int, process: str, *, stops: bool) -> None:
+    effects = run_and_lose(Past((AT,), fruitless, "bob"), commits, process)
+    if stops:
+        why = f"{process} died; going back 3 times led nowhere, so once more would not either"
+        assert effects == (StopSystem(process, why),)
+    else:
+        assert effects == (StopHandlers(2), BeginLife(2, process, f"{process} died"))
+
+
+def test_the_past_counts_what_leads_nowhere() -> None:
+    past = Past().gone_back(1.0, "bob")
+    assert past == Past((1.0,), 1, "bob")
+    assert past.gone_back(2.0, "alice") == Past((1.0, 2.0), 2, "alice"), "without a commit it does not matter who"
+    once, twice = past.committed(), past.committed().committed()
+    assert once.gone_back(2.0, "bob").fruitless == 2, "the one snapshot may be from before the fatal message"
+    assert once.gone_back(2.0, "alice").fruitless == 1
+    assert twice.gone_back(2.0, "bob") == Past((1.0, 2.0), 1, "bob")
+    assert past.gone_back(2.0, None) == Past((1.0, 2.0), 1, "bob"), "the death of a coordinator does not count"
+    assert twice.gone_back(2.0, None) == Past((1.0, 2.0), 0, "bob")
 
 
 @pytest.mark.parametrize("most", [0, 1])
@@ -209,10 +232,59 @@ def test_who_takes_over_a_life_that_does_not_run_begins_the_next(event: TookOver
 
 
 def test_who_takes_over_goes_on_counting() -> None:
-    took_over = TookOver(4, False, (), AT, rollbacks=(AT - 3, AT - 2, AT - 1), fruitless=3)
-    (stop,) = tell(Recovery(4), took_over)
+    past = Past((AT - 3, AT - 2, AT - 1), 3, "bob")
+    (stop,) = tell(Recovery(4), TookOver(4, True, ("bob",), AT, past))
     assert isinstance(stop, StopSystem)
-    assert tell(Recovery(4, RecoveryPolicy(fruitless_max=9)), took_over)[-1] == Pause(1, 4.0)
+    (_, pause) = tell(Recovery(4), TookOver(4, False, (), AT, past))
+    assert isinstance(pause, Pause), "the death of a coordinator is no poison"
+    assert pause.seconds == 4.0
+
+
+def test_who_takes_over_hears_of_losses_in_later_starts() -> None:
+    machine = Recovery(2)
+    tell(machine, TookOver(2, True, (), AT))
+    assert tell(machine, lost(life=2, start=3)) == (StopHandlers(2), BeginLife(2, "bob", "bob died"))
+
+
+def test_a_pause_that_is_left_over_begins_no_second_life() -> None:
+    machine = Recovery(1, RecoveryPolicy(pause_s=0))
+    tell(machine, lost(), began())
+    pauses = [
+        effect.number
+        for process in ("alice", "bob")
+        for start in range(1, STARTS_AT_ONCE + 1)
+        for effect in tell(machine, lost(process, 2, start))
+        if isinstance(effect, Pause)
+    ]
+    assert tell(machine, PauseOver(pauses[0])) == (LoadProcess(2, "alice", STARTS_AT_ONCE + 1),)
+    tell(machine, *(ProcessLoaded(2, process, STARTS_AT_ONCE + 1) for process in ("alice", "bob")), LifeMarked(2))
+    assert tell(machine, lost("alice", 2, STARTS_AT_ONCE + 1))[-1] == BeginLife(2, "alice", "alice died")
+    assert tell(machine, PauseOver(pauses[1])) == ()
+
+
+def test_who_is_not_in_the_snapshot_is_not_waited_for() -> None:
+    assert tell(loading(), lost("carol", 2)) == ()
+
+
+def test_storage_that_is_away_while_a_process_is_loaded_uses_up_no_start() -> None:
+    machine = loading(None, "bob")
+    for number in range(1, 50):
+        (pause,) = tell(machine, LoadRefused(2, "bob", 1, "the storage is away"))
+        assert isinstance(pause, Pause)
+        assert machine.trouble == "the storage is away"
+        assert tell(machine, PauseOver(pause.number)) == (LoadProcess(2, "bob", 1),), number
+    assert tell(machine, LoadRefused(1, "bob", 1, "old"), LoadRefused(2, "bob", 2, "never")) == ()
+    assert tell(machine, ProcessLoaded(2, "bob", 1)) == (MarkLife(2),)
+
+
+def test_a_mark_that_cannot_be_written_is_tried_again() -> None:
+    machine = loading(None, "bob")
+    tell(machine, ProcessLoaded(2, "bob", 1))
+    (pause,) = tell(machine, MarkRefused(2, "the control service does not answer"))
+    assert isinstance(pause, Pause)
+    assert tell(machine, PauseOver(pause.number)) == (MarkLife(2),)
+    assert tell(machine, MarkRefused(1, "old")) == ()
+    assert tell(machine, LifeMarked(2)) == (ResumeLife(2),)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +297,7 @@ def test_who_takes_over_goes_on_counting() -> None:
         ((AT - 100, AT - 50), 2),
         ((AT - 500, AT - 100, AT - 50), 2),
         (tuple(AT - 10 * k for k in range(9, 0, -1)), 60),
-        (tuple(AT - k for k in range(5000, 0, -1)), 60),
+        (tuple(AT - 60 * k for k in range(5000, 0, -1)), 0),
         ((AT + 5,), 1),
     ],
 )
@@ -235,7 +307,18 @@ def test_pauses_grow_until_the_system_was_stable_for_a_while(rollbacks: tuple[fl
 
 def test_a_fixed_pause_has_the_factor_one() -> None:
     policy = RecoveryPolicy(pause_s=3, pause_factor=1)
-    assert policy.pause(tuple(AT - k for k in range(5000, 0, -1)), AT) == 3
+    assert policy.pause(tuple(AT - 4 * k for k in range(50, 0, -1)), AT) == 3
+
+
+def test_the_time_of_a_pause_does_not_count_as_running() -> None:
+    policy, now, pauses = RecoveryPolicy(), AT, list[float]()
+    rollbacks: tuple[float, ...] = ()
+    for _ in range(10):
+        pauses.append(policy.pause(rollbacks, now))
+        now += pauses[-1]
+        rollbacks, now = (*rollbacks, now), now + 0.1
+    assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert policy.pause(rollbacks, now + 70) == 0
 
 
 @pytest.mark.parametrize(
@@ -243,8 +326,10 @@ def test_a_fixed_pause_has_the_factor_one() -> None:
     [
         lambda: lost(life=0),
         lambda: lost(start=0),
-        lambda: LifeBegan(1, (), (), 1),
-        lambda: LifeBegan(2, (), (), 0),
+        lambda: LifeBegan(1, (), Past((AT,))),
+        lambda: LifeBegan(2, (), Past()),
+        lambda: LifeBegan(2, (), Past((AT,), commits=1)),
+        lambda: ProcessLost(1, "bob", 1, "", AT),
         lambda: RecoveryPolicy(failures_max=-1),
         lambda: RecoveryPolicy(fruitless_max=0),
         lambda: RecoveryPolicy(pause_s=-1),

@@ -6,20 +6,21 @@ from typing import assert_never
 
 from rayshot.protocol.collecting import ProcessDied, ProcessJoined
 from rayshot.protocol.driver import RolledBack
-from rayshot.protocol.recovery import (
+from rayshot.protocol.recovering import (
     BeginLife,
     LifeBegan,
     LifeMarked,
     LoadProcess,
+    LoadRefused,
     LogRefused,
     MarkLife,
+    MarkRefused,
     NoWayBack,
+    Past,
     Pause,
     PauseOver,
-    Phase,
     ProcessLoaded,
     ProcessLost,
-    Recovery,
     RecoveryEffect,
     RecoveryEvent,
     RecoveryPolicy,
@@ -28,6 +29,7 @@ from rayshot.protocol.recovery import (
     StopSystem,
     TookOver,
 )
+from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordinator import Coordinator
@@ -71,7 +73,7 @@ class RollingBackWorld(World):
         self.decider = Decider(machines.recovery(1, POLICY))
         self.lives: dict[int, Life] = {}
         self.marked = {1}
-        self.rollbacks: list[float] = []
+        self.past = Past()
 
     def slowed(self) -> dict[Slow, Callable[..., None]]:
         """See World."""
@@ -141,17 +143,13 @@ class RollingBackWorld(World):
         if not refused or self.choose(2):
             if self.incarnation == order.life:
                 self._begin_life(decider)
-            began = LifeBegan(self.incarnation, *self._counted(self.lives[self.incarnation].processes))
+            began = LifeBegan(self.incarnation, tuple(sorted(self.lives[self.incarnation].processes)), self.past)
         self.counts["rollbacks refused by the log"] += refused
         self.on_decide(decider, LogRefused("simulated") if refused else began)
 
-    def _counted(self, processes: frozenset[str]) -> tuple[tuple[str, ...], tuple[float, ...], int]:
-        last = self.commits[-1].stored.cut.snapshot.incarnation if self.commits else 1
-        return tuple(sorted(processes)), tuple(self.rollbacks), self.incarnation - last
-
     def _begin_life(self, decider: Decider) -> None:
         self.counts["rollbacks"] += 1
-        self.rollbacks.append(float(self.steps))
+        self.past = self.past.gone_back(float(self.steps), None)
         self.coordinator.alive = self.choose(4) == 0
         self.incarnation += 1
         commit = self.newest_commit()
@@ -170,6 +168,10 @@ class RollingBackWorld(World):
         """A process is loaded, in its place or in a new start, unless it knows a later life."""
         name, old = order.process, self.processes.get(order.process)
         if old and (old.incarnation, old.start) >= (order.life, order.start):
+            return
+        if self.odds(self.settings.store_failures_one_in):
+            self.counts["loads refused by the storage"] += 1
+            self.on_decide(decider, LoadRefused(order.life, name, order.start, "simulated"))
             return
         life = self.lives[order.life]
         in_place = old and old.alive and old.incarnation < order.life and self.choose(2)
@@ -192,7 +194,10 @@ class RollingBackWorld(World):
         self.on_decide(decider if decider.alive else self.decider, event)
 
     def on_mark(self, decider: Decider, life: int) -> None:
-        """The mark of a life is written, with the list of its processes."""
+        """The mark of a life is written, with the list of its processes, or cannot be written now."""
+        if self.odds(self.settings.store_failures_one_in):
+            self.on_decide(decider, MarkRefused(life, "simulated"))
+            return
         self.marked.add(life)
         self.on_decide(decider, LifeMarked(life))
 
@@ -255,9 +260,7 @@ class RollingBackWorld(World):
         listed = self.lives[number].processes if number > 1 and number in self.marked else frozenset()
         members = {process.name for process in self.processes.values() if process.incarnation == number}
         lost = tuple(sorted(name for name in members | listed if not self._runs(name)))
-        _, rollbacks, fruitless = self._counted(frozenset())
-        took_over = TookOver(number, number in self.marked, lost, float(self.steps), rollbacks, fruitless)
-        self.on_decide(self.decider, took_over)
+        self.on_decide(self.decider, TookOver(number, number in self.marked, lost, float(self.steps), self.past))
         if self.is_whole:
             super().found_all(coordinator)
             if self.incarnation > 1:

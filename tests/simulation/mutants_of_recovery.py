@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
-from rayshot.protocol.recovery import LifeMarked, LogRefused, Phase, ProcessLost, Recovery
+from rayshot.protocol.recovering import (
+    LifeMarked,
+    LogRefused,
+)
+from rayshot.protocol.recovery import Phase, Recovery
 from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant
 
@@ -77,8 +81,8 @@ class Defiant(Recovery):
         return super().handle(event)
 
 
-@mutant("a loss of an old life ends the new one too", **FALLING)
-class Haunted(Recovery):
+@mutant("who takes over knows no starts but the first", **{**DYING, "coordinator_crashes": 8, "length": 250})
+class Ignorant(Recovery):
     def _process_lost(self, lost):
-        now = ProcessLost(self.life, lost.process, self._starts.get(lost.process, 1), lost.detail, lost.at)
-        return super()._process_lost(now)
+        known = self._starts.get(lost.process, 1)
+        return super()._process_lost(lost) if lost.start == known else ()

@@ -1,11 +1,13 @@
 """Where a life goes back to, and the one record with which it does."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from rayshot.errors import Fenced, SnapshotDeleted, SnapshotNotFound, StoreUnavailable
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.recovering import Past
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.history import WayBack
 from rayshot.store.keeping import Keep
@@ -14,6 +16,7 @@ from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
 from rayshot.store.records import (
     CommitRecord,
+    CopyRecord,
     DeleteRecord,
     EpochRecord,
     Record,
@@ -93,7 +96,7 @@ class Racing(MemoryStore):
 
     rivals: tuple[Record, ...] = ()
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: Any) -> None:
         rivals, self.rivals = self.rivals, ()
         for rival in rivals:
             super().create(log_key("bank", rival.position), encode_record(rival))
@@ -168,7 +171,7 @@ def test_an_answer_that_was_lost_makes_no_second_life() -> None:
     class Lossy(MemoryStore):
         lost = 0
 
-        def create(self, key: str, data: bytes) -> None:
+        def create(self, key: str, data: Any) -> None:
             super().create(key, data)
             if key == log_key("bank", 2) and not self.lost:
                 self.lost += 1
@@ -179,20 +182,60 @@ def test_an_answer_that_was_lost_makes_no_second_life() -> None:
     assert (log.next_position, log.history.incarnation) == (3, 2)
 
 
-def test_the_log_counts_the_times_that_it_went_back_and_those_that_led_to_nothing() -> None:
+def test_the_log_says_how_often_it_went_back_and_what_led_nowhere() -> None:
     log = log_of(BEGIN, commit(1, snap(1)))
-    counts = []
     for life in (2, 3):
         go_back(log, life)
-        counts.append((len(log.history.rollbacks), log.history.fruitless))
-    log.append(commit(4, snap(1, 3)))
-    counts.append((len(log.history.rollbacks), log.history.fruitless))
-    assert counts == [(1, 1), (2, 2), (2, 0)]
+    assert log.history.past == Past((3.5, 3.5), 2, "bob")
     assert log.history.line() == {1, 3}
+    log.append(commit(4, snap(1, 3)))
+    assert log.history.past == Past((3.5, 3.5), 2, "bob", commits=1)
     log.begin_epoch(3, "w-new")
-    assert len(log.history.rollbacks) == 2, "a new coordinator goes on counting"
+    assert log.history.past.commits == 1, "a new coordinator goes on counting"
     log.begin_epoch(4, "w4")
-    assert log.history.rollbacks == [], "somebody began anew"
+    assert log.history.past == Past(), "somebody began anew"
+
+
+def test_a_retry_after_a_lost_answer_finds_the_record_that_was_written_meanwhile() -> None:
+    store = Racing()
+    log = log_of(BEGIN, commit(1, snap(1)), store=store)
+    written = RollbackRecord(2, 2, "w2", 2.5, "rollback", snapshot=snap(1), origin=None, actor="bob", detail="bob died")
+    store.rivals = (written,)
+    with pytest.raises(StoreUnavailable, match="an earlier one of w2"):
+        go_back(log)
+    assert go_back(log) == WayBack(snap(1))
+    assert (log.epoch, log.next_position) == (written, 3)
+    assert log.roll_back(BEGIN, "w2", began_at=9.5, actor=None, detail="again") == WayBack(snap(1))
+    assert log.next_position == 3
+
+
+def test_the_new_life_has_no_number_of_a_copy_that_is_here() -> None:
+    copy = CopyRecord(
+        2, "copier", 7, snap(1, 7), "copies/7-coordinator-1.0/manifests/7-coordinator-1", "cd" * 32, 1.5,
+        origin_position=3, attempt=0,
+    )  # fmt: skip
+    log = log_of(BEGIN, commit(1, snap(1)), copy)
+    go_back(log, 8)
+    assert log.history.incarnation == 8
+
+
+def test_another_snapshot_that_was_copied_here_under_the_same_id_is_no_way_back() -> None:
+    def copy(digest: str) -> CopyRecord:
+        key = "copies/1-coordinator-1.1/manifests/1-coordinator-1"
+        return CopyRecord(3, "copier", 1, snap(1), key, digest * 32, 1.5, origin_position=3, attempt=1)
+
+    before = (BEGIN, commit(1, snap(1)), DeleteRecord(2, "somebody", snap(1)))
+    with pytest.raises(SnapshotDeleted):
+        go_back(log_of(*before, copy("cd")))
+    assert go_back(log_of(*before, copy("ab"))) == WayBack(snap(1))
+
+
+@pytest.mark.parametrize("detail", ["", "x" * 5000])
+def test_no_reason_makes_the_log_unreadable(detail: str) -> None:
+    store = MemoryStore()
+    log = log_of(BEGIN, commit(1, snap(1)), store=store)
+    log.roll_back(BEGIN, "w2", began_at=3, actor=None, detail=detail)
+    assert len(log_of(store=store).records()) == 3
 
 
 def test_going_back_gives_nobodys_snapshot_to_retention_and_keeps_none_for_ever() -> None:

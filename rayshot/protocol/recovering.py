@@ -1,0 +1,272 @@
+"""What the machine of recovery hears and orders, and its policy: see `recovery`."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPolicy:
+    """When a system gives up, and how long it pauses before it goes back.
+
+    Attributes:
+        failures_max: the system stops at the first failure behind so many rollbacks; None for any number.
+        fruitless_max: the system stops at the first loss behind so many rollbacks in a row that led nowhere.
+        pause_s: seconds between a failure and the new life, if a rollback was less than `stable_s` before the failure.
+        pause_factor: each further one multiplies the pause by it, up to `pause_max_s`.
+        pause_max_s: the longest pause.
+        stable_s: if a life lasts so many seconds, the next pause is 0. The time in which it was loaded counts too.
+    """
+
+    failures_max: int | None = None
+    fruitless_max: int = 3
+    pause_s: float = 1.0
+    pause_factor: float = 2.0
+    pause_max_s: float = 60.0
+    stable_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        assert self.failures_max is None or self.failures_max >= 0, f"failures_max is {self.failures_max}"
+        assert self.fruitless_max >= 1, f"fruitless_max is {self.fruitless_max}, not at least 1"
+        assert min(self.pause_s, self.pause_max_s, self.stable_s) >= 0, f"a time is negative: {self}"
+        assert self.pause_factor >= 1, f"pause_factor is {self.pause_factor}, not at least 1"
+
+    def pause(self, rollbacks: tuple[float, ...], now: float) -> float:
+        """Seconds before the next rollback, for a failure `now`; `rollbacks` are the times of those before, in order.
+
+        Those are the times at which lives began, so the pause before a life is not part of the life before it.
+        """
+        pause_s = 0.0
+        for number, (began, ended) in enumerate(pairwise((*rollbacks, now)), 1):
+            longer_s = min(self.pause_max_s, pause_s * self.pause_factor) if pause_s else self.pause_s
+            failed = ended if number == len(rollbacks) else ended - longer_s
+            pause_s = 0.0 if failed - began >= self.stable_s else longer_s
+        return pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLost:
+    """A process died, or failed so that it must be begun again. `at` counts Unix seconds.
+
+    `start` is the one of `LoadProcess`, and 1 for a process that joined a life by itself. `hopeless`: another start
+    cannot help, as for a state that does not load.
+    """
+
+    life: int
+    process: str
+    start: int
+    detail: str
+    at: float
+    hopeless: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.life >= 1, f"life is {self.life}, not at least 1"
+        assert self.start >= 1, f"start is {self.start}, not at least 1"
+        assert self.detail, "nobody says why the process was lost: detail is empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the log says of earlier rollbacks.
+
+    `rollbacks` are the times in Unix seconds of all rollbacks since a person began or restored the system. Of the
+    newest ones, `fruitless` in a row led nowhere, see the module, and the last of these was for `process`. `commits`
+    counts those of the present life.
+    """
+
+    rollbacks: tuple[float, ...] = ()
+    fruitless: int = 0
+    process: str | None = None
+    commits: int = 0
+
+    def led_nowhere(self, process: str) -> int:
+        """How many rollbacks in a row led nowhere, now that this process is lost."""
+        return self.fruitless if self.commits == 0 or (self.commits == 1 and process == self.process) else 0
+
+    def gone_back(self, at: float, process: str | None) -> "Past":
+        """What the log says behind one more rollback, for the loss of this process, or for that of a coordinator."""
+        rollbacks = (*self.rollbacks, at)
+        if process is None:
+            return Past(rollbacks, self.fruitless if self.commits <= 1 else 0, self.process)
+        return Past(rollbacks, self.led_nowhere(process) + 1, process)
+
+    def committed(self) -> "Past":
+        """What the log says behind one more commit."""
+        return replace(self, commits=self.commits + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """A coordinator was begun again, and read the log. It is the first event of its machine.
+
+    `life` is the newest in the log; `marked`: its mark is there. `lost` are processes that should run in it and do not:
+    they are dead, belong to another life, or wait to be resumed.
+    """
+
+    life: int
+    marked: bool
+    lost: tuple[str, ...]
+    at: float
+    past: Past = Past()
+
+
+@dataclass(frozen=True, slots=True)
+class LifeBegan:
+    """The log has the new life, which goes on from a snapshot of these `processes`. `past` counts its rollback too."""
+
+    life: int
+    processes: tuple[str, ...]
+    past: Past
+
+    def __post_init__(self) -> None:
+        assert self.life > 1, f"life is {self.life}, and no rollback begins the first one"
+        assert self.past.rollbacks, "past is of a system that never went back"
+        assert self.past.commits == 0, f"past is that of a life with {self.past.commits} commits"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRefused:
+    """The storage could not be reached, so nobody knows whether the new life is in the log. `detail` says why."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoWayBack:
+    """There is no snapshot to go back to, or another coordinator has the system. Nothing was written."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLoaded:
+    """A process has its state, and waits to go on."""
+
+    life: int
+    process: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRefused:
+    """A process cannot be loaded now, as the storage is away or no node has room; this start of it goes on."""
+
+    life: int
+    process: str
+    start: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRefused:
+    """The mark of a life could not be written now; `detail` says why."""
+
+    life: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LifeMarked:
+    """The mark of a life that runs is written, with the place of each process."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseOver:
+    """The pause with this number is over."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWritten:
+    """A snapshot of this life was committed."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopWanted:
+    """A person stops the system, or it was stopped for another reason."""
+
+    detail: str
+
+
+RecoveryEvent = (
+    ProcessLost
+    | TookOver
+    | LifeBegan
+    | LogRefused
+    | NoWayBack
+    | ProcessLoaded
+    | LoadRefused
+    | LifeMarked
+    | MarkRefused
+    | PauseOver
+    | CommitWritten
+    | StopWanted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StopHandlers:
+    """No process of this life or an earlier one works any more: it handles and sends nothing."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLife:
+    """Write the record of a new life behind `life`. `process` was lost, if any; `detail` says why the old life ended.
+
+    Answer with LifeBegan, LogRefused or NoWayBack. The number of the new life may be higher than one more.
+    """
+
+    life: int
+    process: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProcess:
+    """Begin this process, or use it where it is if it lives, and load it.
+
+    Answer with ProcessLoaded, ProcessLost or LoadRefused.
+    """
+
+    life: int
+    process: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkLife:
+    """Write where each process is, and then that this life runs. Answer with LifeMarked or MarkRefused."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeLife:
+    """Let all processes of this life go on, and drivers hear of it. Tell each process again until it has answered."""
+
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Say PauseOver with this number in so many seconds."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopSystem:
+    """The system does not go on by itself; `process` was lost, if any."""
+
+    process: str | None
+    detail: str
+
+
+RecoveryEffect = StopHandlers | BeginLife | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem
