@@ -1,7 +1,12 @@
 """The decisions of recovery, one at a time; seeded worlds judge them together."""
 
+from itertools import permutations, product
+
 import pytest
 
+from rayshot.protocol.effects import HoldBatch, SendBatch
+from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverReady, Restored
+from rayshot.protocol.participant import Participant
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
@@ -339,3 +344,29 @@ def test_the_time_of_a_pause_does_not_count_as_running() -> None:
 def test_what_cannot_be_is_refused(impossible: object) -> None:
     with pytest.raises(AssertionError, match="is "):
         impossible()  # type: ignore[operator]
+
+
+def test_a_process_that_goes_back_alone_lacks_what_its_sender_let_go_of() -> None:
+    sender, receiver = Participant("r", 1), Participant("p", 1)
+    sender.handle(ReceiverReady("p"))
+    for first, last in ((1, 4), (5, 9)):
+        (send,) = sender.handle(BatchTaken("p", last - first + 1))
+        assert isinstance(send, SendBatch)
+        receiver.handle(BatchArrived("r", 1, send.first, send.count, send.markers))
+        sender.handle(BatchAcknowledged("p", receiver.arrived("r")))
+    assert sender.released("p") == 9
+    alone = Participant("p", 1)
+    alone.handle(Restored(1, sent={}, arrived={"r": 4}))
+    (send,) = sender.handle(BatchTaken("p", 1))
+    assert isinstance(send, SendBatch)
+    assert isinstance(alone.handle(BatchArrived("r", 1, send.first, 1))[0], HoldBatch), "it waits for 5 to 9 for ever"
+
+
+def test_a_deterministic_process_that_merges_two_channels_does_not_repeat_its_outputs() -> None:
+    orders = [order for order in permutations(("a1", "a2", "b1")) if order.index("a1") < order.index("a2")]
+    broken = 0
+    for before, again, taken in product(orders, orders, range(4)):
+        broken += sorted((*before[:taken], *again[taken:])) != ["a1", "a2", "b1"]
+    assert (broken, len(orders) ** 2 * 4) == (8, 36)
+    before, again = ("a1", "a2", "b1"), ("a1", "b1", "a2")
+    assert (*before[:2], *again[2:]) == ("a1", "a2", "a2")
