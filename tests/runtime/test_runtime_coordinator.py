@@ -13,7 +13,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.life import starting
+from rayshot.runtime.life import opening
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
@@ -257,7 +257,7 @@ def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(
     system.shutdown()
     doom = tmp_path / "shots" / "doom"
     doom.write_text("1")
-    monkeypatch.setattr(starting, "Coordinator", DoomedCoordinator)
+    monkeypatch.setattr(opening, "Coordinator", DoomedCoordinator)
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert doom.read_text() == "0"

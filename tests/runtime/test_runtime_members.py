@@ -12,10 +12,11 @@ from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.wire.host_identity import Ending
+from rayshot.runtime.wire.orders import Issuer
 
 
 def members(*nodes):
-    known = Members("bank", 1, "/shots", lambda *_: None)
+    known = Members("bank", Issuer(1, 0), "/shots", lambda *_: None)
     known.roster = {"alice"}
     known._vaults.update({node: f"vault of {node}" for node in nodes})
     known._nodes.update(alice="near", bob="far", gone="left")
@@ -69,7 +70,7 @@ def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_ha
     listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
     monkeypatch.setattr(ray, "get_actor", gone)
-    assert Members("bank", 1, "/shots", lambda *_: None).find(None, set()) == {}
+    assert Members("bank", Issuer(1, 0), "/shots", lambda *_: None).find(None, set()) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():

@@ -11,6 +11,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.intake import Arrived
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray import failpoints
+from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account, Unfinished
@@ -60,7 +61,7 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
 def test_an_actor_whose_coordinator_died_of_its_wish_to_join_is_a_member_of_the_next_one(system):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life))  # noqa: E731
+    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._term))  # noqa: E731
     first = life()
     die_at(system, "notice_join")
     bob = Account.options(name="bob").remote(2)
@@ -92,9 +93,11 @@ def test_an_actor_that_had_joined_and_was_not_made_yet_is_brought_in(system):
     coordinator = system._identity.coordinator
     handle = ray.get(coordinator.__ray_call__.remote(forget))
     assert set(system.snapshot().actors) == {"alice"}
-    ray.get(handle.rejoin.remote(ray.get(coordinator.__ray_call__.remote(lambda self: self._life))))
+    term = ray.get(coordinator.__ray_call__.remote(lambda self: self._term))
+    ray.get(handle.rejoin.remote(Issuer(1, term)))
     assert set(system.snapshot().actors) == {"alice"}, "the living coordinator had answered it"
-    ray.get(handle.rejoin.remote("the next one"))
+    ray.get(handle.__ray_call__.remote(lambda self: setattr(self, "_joined_term", term - 1)))
+    ray.get(handle.rejoin.remote(Issuer(1, term)))
     assert set(system.snapshot().actors) == {"alice", "bob"}
     bob.deposit.tell(1)
     assert ray.get(bob.read.remote()) == 3

@@ -27,8 +27,8 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.runtime.actor.spawning import GROUPS
+from rayshot.runtime.life.opening import start
 from rayshot.runtime.life.restoring import STARTS_MAX
-from rayshot.runtime.life.starting import start
 from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost
@@ -160,7 +160,7 @@ def test_a_snapshot_that_is_committed_just_before_the_new_life_begins_is_the_one
         aside.rename(commit)
         return start(*arguments)
 
-    monkeypatch.setattr("rayshot.runtime.life.starting.start", start_late)
+    monkeypatch.setattr("rayshot.runtime.life.bringing_back.start", start_late)
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 6

@@ -170,18 +170,18 @@ def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(
 
 @pytest.mark.acceptance("E6")
 def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_system, monkeypatch):
-    from rayshot.runtime.life import starting
+    from rayshot.runtime.life import bringing_back
 
     system = new_system()
     accounts("alice", "bob")
     snapshot, _ = system.snapshot(), system.snapshot()
-    load_all = starting.load_all
+    load_all = bringing_back.load_all
 
     def delete_then_load(*arguments):
         assert delete_snapshot(LocalStore(system.storage), system.name, snapshot.id).removed == ()
         load_all(*arguments)
 
-    monkeypatch.setattr(starting, "load_all", delete_then_load)
+    monkeypatch.setattr(bringing_back, "load_all", delete_then_load)
     restored = restore(new_system.made, system, snapshot=snapshot.id)
     assert ray.get(restored.get_actor("alice").read.remote()) == 100
     monkeypatch.undo()

@@ -14,6 +14,7 @@ import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
 from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
 from tests.waiting import eventually
 
@@ -41,7 +42,10 @@ def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(sys
     young = Account.options(name="young").remote(0)
     ray.get(young.read.remote())
     host = ray.get(system._identity.coordinator.actors.remote())["young"]
-    ray.get(host.begin.remote(ended.id, 0, frozenset(), False))  # as by a marker of one who has not heard of its end
+    now = Issuer(1, ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._term)))
+    ray.get(
+        host.begin.remote(now, ended.id, 0, frozenset(), False)
+    )  # as by a marker of one who has not heard of its end
     young.leave.tell()
     assert eventually(lambda: set(system.actors()) == {"old"} or None)
 

@@ -27,6 +27,7 @@ from rayshot.runtime.ray.functions import be_actor, name_in_logs
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
+from rayshot.runtime.wire.orders import Issuer, order
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.wire.reports import Body
 
@@ -49,7 +50,7 @@ class Host(Answering):
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
-        self._highest_counter = 0
+        self._highest_counter = self._highest_term = 0
         provide_port(lambda: self._process)
         self._node = ray.get_runtime_context().get_node_id()
         self._join()
@@ -60,7 +61,8 @@ class Host(Answering):
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)
         joined = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
-        self._coordinator_life = joined.life
+        self._joined_term = joined.term
+        self.obeys(Issuer(identity.incarnation, joined.term))
         if joined.traced is not None and not self._process.cell.born and self._process.tracing.tracer is None:
             self._process.tracing.begin(full=joined.traced)
         with self._process.runner.lock:
@@ -69,15 +71,24 @@ class Host(Answering):
         for begin in joined.begun:  # before the first message: otherwise a cut without this actor could hold
             self._begin(*begin, brought=True)  # effects that a driver had through it
 
-    @ray.method(concurrency_group="control")
-    def rejoin(self, life: str) -> None:
+    @order
+    def rejoin(self) -> None:
         """A new coordinator took over while this actor was being made: join it, unless this actor already has.
 
         An actor that has not joined it joined the old coordinator. That one died, and nobody else knew this actor.
         """
-        if life != self._coordinator_life:
-            self.abandon(None)
+        if self._joined_term < self._highest_term:
+            self._abandon(None)
             self._join()
+
+    def obeys(self, issuer: Issuer) -> bool:
+        """See Obedient."""
+        process = self._process
+        with process.runner.lock:
+            obeyed = issuer.life == process.identity.incarnation and issuer.term >= self._highest_term
+            if obeyed:
+                self._highest_term = issuer.term
+            return obeyed
 
     # Transport -------------------------------------------------------------------------------------------------
 
@@ -174,7 +185,7 @@ class Host(Answering):
             return None
         return Offer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
 
-    @ray.method(concurrency_group="control")
+    @order
     def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
         """A process began a snapshot, or a stop-the-world snapshot goes on."""
         self._begin(snapshot, floor, inputs, quiet)
@@ -186,14 +197,14 @@ class Host(Answering):
         self._begin(snapshot, floor, inputs, quiet=False)
         return self._process.recording.deliveries.fetch(snapshot)
 
-    @ray.method(concurrency_group="control")
+    @order
     def everybody_recorded(self, snapshot: SnapshotId) -> None:
         """All actors have recorded a stop-the-world snapshot."""
         with self._process.runner.lock:
             self._process.runner.handle(EverybodyRecorded(snapshot))
             self._process.runner.wake.notify()
 
-    @ray.method(concurrency_group="control")
+    @order
     def stop_aligning(self, snapshot: SnapshotId) -> None:
         """An aligned snapshot may not wait for markers any longer."""
         with self._process.runner.lock:
@@ -219,26 +230,26 @@ class Host(Answering):
             if snapshot.by_coordinator:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
-    @ray.method(concurrency_group="control")
+    @order
     def initiate(self, token: str) -> None:
         """Begin a snapshot with this actor as its initiator."""
         with self._process.runner.lock:
             self._process.request_snapshot(token)
             self._process.runner.wake.notify()
 
-    @ray.method(concurrency_group="control")
+    @order
     def open_channel(self, receiver: str) -> None:
         """Open the channel to `receiver`, so that markers can use it before any message does."""
         process = self._process
         with process.runner.lock:
             process.channels.channel_locked(receiver).flush()
 
-    @ray.method(concurrency_group="control")
+    @order
     def trace(self, full: bool | None) -> bool:  # noqa: FBT001
         """See `ActorProcess.trace`."""
         return self._process.trace(full)
 
-    @ray.method(concurrency_group="control")
+    @order
     def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
         """A snapshot was committed or aborted."""
         process = self._process
@@ -248,25 +259,25 @@ class Host(Answering):
             self._asked_at.pop(snapshot, None)
             process.runner.handle(SnapshotEnded(snapshot, floor))
 
-    @ray.method(concurrency_group="control")
+    @order
     def receiver_ended(self, name: str, detail: str) -> None:
         """Another actor has ended itself."""
         with self._process.runner.lock:
             self._process.channels.receiver_ended(name, detail)
 
-    @ray.method(concurrency_group="control")
+    @order
     def driver_died(self, driver: str) -> None:
         """A driver is gone for ever."""
         with self._process.runner.lock:
             self._process.dead_drivers.close(driver)
 
-    @ray.method(concurrency_group="control")
+    @order
     def forget_drivers(self, drivers: frozenset[str]) -> None:
         """Forget these drivers: a committed snapshot holds their last counters."""
         with self._process.runner.lock:
             self._process.dead_drivers.forget(drivers)
 
-    @ray.method(concurrency_group="control")
+    @order
     def stop(self, stop: Stop) -> None:
         """The system takes no messages any more."""
         with self._process.runner.lock:
@@ -281,7 +292,7 @@ class Host(Answering):
         if self._process.cell.born:
             name_in_logs(self._process.cell.instance)
 
-    @ray.method(concurrency_group="control")
+    @order
     def resume(self) -> None:
         """All actors are loaded: handle messages from now on."""
         with self._process.runner.lock:
@@ -289,12 +300,15 @@ class Host(Answering):
             self._process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
             self._process.runner.wake.notify_all()
 
-    @ray.method(concurrency_group="control")
+    @order
     def abandon(self, stop: Stop | None) -> Abandoned:
         """A new coordinator took over: give up the snapshots of the old one, and answer what the new one must know.
 
         With `stop` the old coordinator died before it could tell the actors to stop: no handler runs any more.
         """
+        return self._abandon(stop)
+
+    def _abandon(self, stop: Stop | None) -> Abandoned:
         process = self._process
         if not process.identity.trace:
             process.trace(None)  # the trace window belonged to the old coordinator

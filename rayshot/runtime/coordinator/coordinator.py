@@ -5,7 +5,6 @@ the log, takes the system over with a new EPOCH, and asks the living actors. Sna
 """
 
 import logging
-import uuid
 from typing import Any
 
 import ray
@@ -39,6 +38,7 @@ from rayshot.runtime.coordinator.under_way import (
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.reports import Body, unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import RUNNING, STOPPED
@@ -58,12 +58,12 @@ class Coordinator(DriverWatch, Questions):
         from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
         from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
 
-        self._life = uuid.uuid4().hex
         self._committer = Committer(settings, ray.get_runtime_context().get_actor_id())
         self._incarnation = incarnation = self._committer.incarnation
         restarted = self._committer.had_begun
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-        self._members = Members(system, incarnation, storage, self._died)
+        self._term = self._committer.epoch.position
+        self._members = Members(system, Issuer(incarnation, self._term), storage, self._died)
         self._window = TraceWindow(self._members, always=bool(settings.trace))
         self._heart = Heart(storage, system, self._committer.epoch, self._yield)
         self._metrics = Metrics(system, incarnation, self._figures, self._members.figures)
@@ -101,9 +101,9 @@ class Coordinator(DriverWatch, Questions):
         """An actor's process has started: it is a member from now on. Raises ActorExited for a used name."""
         with self._lock:
             if self._stop is not None:
-                handle.stop.remote(self._stop)
+                self._members.order(handle, "stop", self._stop)
             self._members.join(name, node, handle)
-            return Joined(self._life, *self._runner.join(name), self._window.full)
+            return Joined(self._term, *self._runner.join(name), self._window.full)
 
     @notice
     def ended(
@@ -294,7 +294,7 @@ class Coordinator(DriverWatch, Questions):
             else:
                 self.ended(*answer.end)
         for handle in self._members.in_the_making.values():
-            handle.rejoin.remote(self._life)
+            self._members.order(handle, "rejoin")
         if remains.stop is not None:
             self._stop_all(remains.stop)
         elif remains.dead:

@@ -19,6 +19,7 @@ from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring
+from rayshot.runtime.wire.orders import Issuer
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 2.0
@@ -40,17 +41,18 @@ class Members:
     def __init__(
         self,
         system: str,
-        incarnation: int,
+        issuer: Issuer,
         storage: str,
         on_death: Callable[[str, str], None],
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
-        self.roster = Roster(system, incarnation)
+        self.roster = Roster(system, issuer.life)
         self.letters = DeadLetters()  # of the ended
         self._keyring: Keyring | None = None
         self._system = system
-        self._incarnation = incarnation
+        self._issuer = issuer
+        self._incarnation = issuer.life
         self._storage = storage
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
@@ -162,12 +164,16 @@ class Members:
         return self._ended.get(name) or Ending(f"there is no actor {name!r} in system {self._system!r}")
 
     def tell(self, name: str, method: str, *args: Any) -> None:
-        """Call a host's control method; do not wait for the answer."""
+        """Give a host an order; do not wait for the answer."""
         if name in self.hosts:
-            getattr(self.hosts[name], method).remote(*args)
+            self.order(self.hosts[name], method, *args)
+
+    def order(self, host: Any, method: str, *args: Any) -> Any:
+        """Give the host behind this Ray handle an order; returns the reference to its answer."""
+        return getattr(host, method).remote(self._issuer, *args)
 
     def tell_all(self, method: str, *args: Any) -> None:
-        """Call a control method of every host."""
+        """Give every host an order."""
         for name in self.hosts:
             self.tell(name, method, *args)
 
@@ -186,7 +192,7 @@ class Members:
 
     def trace(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as a Ray call
         """Tell all hosts to trace, or with None to stop it. Returns the hosts that have not changed yet."""
-        answers = self._ask({name: handle.trace.remote(full) for name, handle in tuple(self.hosts.items())})
+        answers = self._ask({name: self.order(handle, "trace", full) for name, handle in tuple(self.hosts.items())})
         return [name for name, done in answers.items() if not done]
 
     def topology(self) -> dict[str, tuple[str, ...]]:
@@ -250,7 +256,8 @@ class Members:
                 self.in_the_making[name] = self.hosts.pop(name)
                 if name in joined:
                     self._watches.add(name, handle)
-        answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
+        asked = {name: self.order(handle, "abandon", stop) for name, handle in self.hosts.items()}
+        answers = self._ask(asked, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:
                 self.hosts.pop(name)

@@ -8,7 +8,8 @@ import ray
 
 from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
-from rayshot.runtime.life.starting import attach_to, check_no_actor, identify
+from rayshot.runtime.life.opening import check_no_actor, identify
+from rayshot.runtime.life.starting import attach_to
 from rayshot.runtime.life.system import System
 from rayshot.runtime.ray.cluster import connect
 from rayshot.runtime.ray.naming import find_coordinator, running_systems

@@ -13,12 +13,10 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life.starting import (
-    ATTACH_S,
-    Choice,
-    attach_to,
+from rayshot.runtime.life.bringing_back import Choice, bring_back
+from rayshot.runtime.life.fitting import Fitting
+from rayshot.runtime.life.opening import (
     await_start,
-    bring_back,
     check_arguments,
     ensure_ray,
     is_local,
@@ -26,6 +24,7 @@ from rayshot.runtime.life.starting import (
     make_room,
     start,
 )
+from rayshot.runtime.life.starting import ATTACH_S, attach_to
 from rayshot.runtime.life.system import System
 from rayshot.runtime.ray.naming import find_coordinator
 from rayshot.runtime.wire.keyring import load_keyring
@@ -110,18 +109,16 @@ def resume(
                 exists=[],
             )
         if known:
-            return bring_back(
+            identity = bring_back(
                 storage,
                 name,
                 _choice(store, pin),
+                Fitting(allow_unsigned, rename_classes, skip_missing_classes, options),
                 claim=None,  # otherwise retention would keep one snapshot for each start of the program
-                allow_unsigned=allow_unsigned,
-                rename_classes=rename_classes,
-                skip_missing_classes=skip_missing_classes,
-                options=options,
                 config=snapshot,
                 trace=trace,
             )
+            return System(identity)
         make_room(name)
         keyring = load_keyring(local=is_local(location))
         configs = snapshot or SnapshotConfig(), failure or FailureConfig()

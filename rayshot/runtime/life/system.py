@@ -25,6 +25,9 @@ from rayshot.model.configuration import (
     check_mode,
 )
 from rayshot.model.handle import ActorHandle
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing
+from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.coordinator.requests import Committed, Order
@@ -271,6 +274,47 @@ class System:
         """
         check_label(label)
         return self._stopped(label)
+
+    def restart(
+        self,
+        *,
+        label: str | None = None,
+        allow_unsigned: bool = False,
+        rename_classes: RenamedClasses | None = None,
+        skip_missing_classes: SkipMissing = False,
+        options: ActorOptions | None = None,
+    ) -> "System":
+        """Stop the system with a savepoint and go on from it at once, in new processes: for new code or other options.
+
+        First it takes a snapshot while the system runs, and checks that this program's classes and the arguments fit
+        it: if not, it raises, and the system goes on as if nothing had been asked. This snapshot also makes the stop
+        short, because the savepoint shares its bytes. The stop itself is `stop_with_savepoint`.
+
+        Args:
+            label: the label of the savepoint, which is then kept for ever. Without a label, retention deletes the
+                savepoint when its turn comes.
+            allow_unsigned: as for `rayshot.restore`.
+            rename_classes: as for `rayshot.restore`.
+            skip_missing_classes: as for `rayshot.restore`.
+            options: as for `rayshot.restore`.
+
+        Returns the new life. This object and its handles are of the life that ended.
+
+        Raises:
+            Incompatible, Untrusted, NotFound, ConfigError: the program or the arguments do not fit; the system goes on.
+            RestoreFailed: the system is stopped and could not go on. The message names the savepoint, which is there.
+            SnapshotAborted, NoAnswer, SystemDown: as for `stop_with_savepoint`.
+        """
+        from rayshot.runtime.life.fitting import Fitting  # noqa: PLC0415 - late: few programs restart a system
+        from rayshot.runtime.life.restarting import go_on_from  # noqa: PLC0415
+
+        if label is not None:
+            check_label(label)
+        fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
+        fitting.of(self.snapshot())
+        config, kept = self.config(), label is not None
+        savepoint = self.stop_with_savepoint(label or "restart")
+        return System(go_on_from(savepoint.id, self._identity, fitting, config, kept=kept))
 
     def stop_on_sigterm(self, label: str, within_s: float) -> None:
         """After SIGTERM, stop the system with a savepoint first; then the signal has its usual effect.

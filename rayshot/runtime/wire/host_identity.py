@@ -44,12 +44,12 @@ class Offer(NamedTuple):
 class Joined:
     """What a host that joins must know.
 
-    `life` names the process of the coordinator that answered. `begun` has the arguments of `Host.begin` for each
+    `term` is that of the coordinator that answered, see `Issuer`. `begun` has the arguments of `Host.begin` for each
     snapshot under way. `over` has the snapshots that ended and whose markers may still arrive, with their floors.
     `traced` is for a trace window: whether the host is traced in full; None if it is not traced by one.
     """
 
-    life: str
+    term: int
     begun: list[tuple[Any, ...]]
     over: list[tuple[SnapshotId, int]]
     traced: bool | None = None

@@ -1,0 +1,124 @@
+"""How a life goes on from a snapshot: the choice of the snapshot, the checks, and the new coordinator and actors."""
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import ray
+
+from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed
+from rayshot.model.configuration import (
+    CLAIM,
+    Claim,
+    FailureConfig,
+    SnapshotConfig,
+    Trace,
+    check_claim,
+    check_config,
+    check_trace,
+)
+from rayshot.model.dead_mail import undeliverable
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.life.fitting import Fitting
+from rayshot.runtime.life.opening import START_S, check_no_actor, ensure_ray, is_local, locate, make_room, start
+from rayshot.runtime.life.restoring import load_all
+from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.host_identity import HostIdentity
+from rayshot.runtime.wire.keyring import load_keyring
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.beginning import find_history
+from rayshot.store.catalog import SystemView
+from rayshot.store.leases import reading
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+OTHERS_SHOWN_MAX = 5
+
+
+class Choice(NamedTuple):
+    """The snapshot from which a system is brought back, and the pin that decided this, if any."""
+
+    of: Callable[[SystemView], Snapshot]
+    pin: SnapshotId | None = None
+
+
+def bring_back(
+    storage: str | os.PathLike[str],
+    system: str | None,
+    choice: Choice,
+    fitting: Fitting,
+    *,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim | None = None,
+    config: SnapshotConfig | None = None,
+    trace: Trace = False,
+    min_position: int = 0,
+) -> HostIdentity:
+    """Begin a life from a snapshot; see `rayshot.restore`."""
+    check_no_actor()
+    check_config(config or SnapshotConfig(), SnapshotConfig)
+    check_trace(trace)
+    check_claim(claim)
+    location, source = locate(storage)
+    target, target_store = (location, source) if into is None else locate(into)
+    elsewhere = source.url != target_store.url
+    view = open_storage(location, min_position=min_position).system(system)
+    chosen = choice.of(view)
+    fit = fitting.of(chosen)
+    keyring = load_keyring(local=is_local(target))
+    ensure_ray()
+    make_room(view.name)
+    target_store.check()
+    if elsewhere:
+        find_history(target_store, view.name)  # raises if its log is not whole, before anything is started
+    configs = config or SnapshotConfig(), FailureConfig()
+    settings = SystemSettings(
+        view.name,
+        target,
+        keyring.names,
+        *configs,
+        trace,
+        loading=True,
+        after=chosen.id.incarnation,
+        pin=choice.pin,
+    )
+    try:
+        identity = start(settings, keyring)
+    except ray.exceptions.ActorAlreadyExistsError as error:
+        raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
+    try:
+        if not elsewhere:  # nobody else can commit now, so only now the latest snapshot is known
+            latest = choice.of(view)
+            if latest.id != chosen.id:
+                chosen = latest
+                fit = fitting.of(chosen)
+        with reading(source, view.name, chosen.id):
+            claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
+            ownership = chosen.id, location if elsewhere else None, claimed
+            expected = identity.coordinator.expect.remote(fit.manifest.ended, *ownership)
+            get_answer(expected, the_coordinator(view.name), START_S)
+            load_all(identity, location, chosen.folder, fit, undeliverable(fit, chosen.read))
+    except BaseException as error:
+        take_down(view.name, identity.coordinator, identity.incarnation)
+        if isinstance(error, ray.exceptions.RayError):
+            cause = getattr(error, "cause", None)
+            others = _others_than(view, chosen, location) if isinstance(cause, Damaged) else ""
+            raise RestoreFailed(
+                f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}{others}",
+                **{**getattr(cause, "evidence", {}), "snapshot": str(chosen.id)},
+            ) from (cause if isinstance(cause, RayshotError) else error)
+        raise
+    return identity
+
+
+def _others_than(view: SystemView, damaged: Snapshot, location: str) -> str:
+    """A text that names the other snapshots to which the user can go back, and how; "" if none exist."""
+    others = [str(snapshot.id) for snapshot in view.snapshots() if snapshot.id != damaged.id]
+    if not others:
+        return ""
+    return (
+        f". Older ones are {', '.join(reversed(others[-OTHERS_SHOWN_MAX:]))}. See whether one is sound with `rayshot "
+        f"verify {location} --system {view.name} --snapshot ID --read-data`, then go back to it with "
+        f"rayshot.restore({location!r}, system={view.name!r}, snapshot=ID)"
+    )

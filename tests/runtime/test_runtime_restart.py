@@ -1,0 +1,117 @@
+"""`System.restart`: one call stops a system and goes on from there, in new processes."""
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import SnapshotConfig
+from rayshot.errors import CodeMismatch, ConfigError, RestoreFailed, SystemDown
+from rayshot.store.locate import open_store
+from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
+from tests.runtime.test_runtime_restore import running
+from tests.runtime.workloads import Account, Sink, Source
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+MODULE = "tests.runtime.evolved"
+
+
+def pids(system):
+    return {name: status["pid"] for name, status in system._line.ask("status")["actors"].items()}
+
+
+def test_a_system_goes_on_in_new_processes_with_every_message_once_and_in_order(new_system):
+    config = SnapshotConfig(num_to_keep=2)
+    system = new_system(snapshot=config)
+    sink = Sink.options(name="sink").remote()
+    source = Source.options(name="source").remote([sink], 20_000, 100)
+    ray.get([sink.report.remote(), source.progress.remote()])
+    source.go_on.tell(source)
+    eventually(lambda: ray.get(source.progress.remote()) or None)
+    before = pids(system)
+    again = system.restart()
+    new_system.made.append(again)
+    assert (again.name, again.storage, again.incarnation) == (system.name, system.storage, 2)
+    assert again.config() == config
+    assert not set(before.values()) & set(pids(again).values())
+    sink_now = again.get_actor("sink")
+    eventually(lambda: sum(ray.get(sink_now.report.remote())[0].values()) == 20_000 or None, 60)
+    assert ray.get(sink_now.report.remote()) == ({"source": 20_000}, [])
+    with pytest.raises(SystemDown):
+        ray.get(sink.report.remote())
+    with pytest.raises(SystemDown):
+        system.snapshot()
+    taken = [again.snapshot() for _ in range(3)]
+    eventually(lambda: again.snapshots() == taken[-2:] or None)
+
+
+def test_a_label_keeps_the_savepoint_for_ever(new_system):
+    system = new_system(snapshot=SnapshotConfig(num_to_keep=1))
+    ray.get(Account.options(name="alice").remote(7).read.remote())
+    again = system.restart(label="before version 2")
+    new_system.made.append(again)
+    taken = [again.snapshot() for _ in range(3)]
+    eventually(lambda: len(again.snapshots()) == 2 or None)
+    assert [(one.label, one.id) for one in again.snapshots()] == [
+        ("before version 2", again.snapshots()[0].id),
+        (None, taken[-1].id),
+    ]
+    with pytest.raises(ConfigError, match="label"):
+        again.restart(label="")
+    assert ray.get(again.get_actor("alice").read.remote()) == 7
+
+
+def test_a_class_of_today_takes_over_the_state_of_the_class_before(new_system):
+    system = new_system()
+    alice = Wallet.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    again = system.restart(rename_classes={f"{MODULE}.Wallet": Purse, f"{MODULE}.Money": f"{MODULE}.Coin"})
+    new_system.made.append(again)
+    assert ray.get(again.get_actor("alice").read.remote()) == [("Coin", 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"rename_classes": {f"{MODULE}.Wallet": "tests.runtime.evolved.Nowhere"}}, CodeMismatch),
+        ({"skip_missing_classes": ["nobody"]}, rayshot.errors.NotFound),
+        ({"options": {"nobody": {"num_cpus": 1}}}, Exception),
+        ({"allow_unsigned": "yes"}, ConfigError),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_stop_and_the_system_goes_on(new_system, arguments, error):
+    system = new_system()
+    alice = Wallet.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    before = pids(system)
+    with pytest.raises(error):
+        system.restart(**arguments)
+    assert system.status().state == "running"
+    assert pids(system) == before
+    assert ray.get(alice.read.remote()) == [("Money", 1)]
+
+
+def test_where_the_new_code_takes_no_state_the_error_says_from_which_savepoint_to_go_on(new_system):
+    system = new_system()
+    alice = Wallet.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    with pytest.raises(
+        RestoreFailed, match=r"is stopped with the savepoint 1-coordinator-2, and could not go on"
+    ) as failed:
+        system.restart(rename_classes={f"{MODULE}.Wallet": UnwillingWallet})
+    assert failed.value.evidence["snapshot"] == "1-coordinator-2"
+    assert running(system) == []
+    restored = rayshot.restore(system.storage, system=system.name, snapshot=failed.value.evidence["snapshot"])
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("alice").read.remote()) == [("Money", 1)]
+
+
+def test_a_snapshot_that_cannot_be_taken_leaves_the_system_as_it_was(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=0.5))
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(2.0)
+    with pytest.raises(rayshot.errors.SnapshotAborted):
+        system.restart()
+    assert ray.get(alice.read.remote()) == 1
+    assert list(open_store(system.storage).list(f"{system.name}/manifests")) == []
