@@ -298,7 +298,7 @@ class System:
             skip_missing_classes: as for `rayshot.restore`.
             options: as for `rayshot.restore`.
 
-        Returns the new life. This object and its handles are of the life that ended.
+        Returns the new life. This object is of the life that ended; handles of actors go on in the new one.
 
         Raises:
             Incompatible, Untrusted, NotFound, ConfigError: the program or the arguments do not fit; the system goes on.
