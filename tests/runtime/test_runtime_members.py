@@ -1,6 +1,7 @@
 """Which vault writes what, and of which records; who hears of a death."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import ray
@@ -9,10 +10,11 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Members
-from rayshot.runtime.coordinator.watching import Watches
+from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.wire.host_identity import Ending
 from rayshot.runtime.wire.orders import Issuer
+from tests.waiting import eventually
 
 
 def members(*nodes):
@@ -93,3 +95,60 @@ def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():
         assert heard == []
     assert all_heard.wait(10.0)
     assert heard == [("alice", "gone")]
+
+
+class Watched:
+    """A Ray handle whose watch calls fail when a test says so."""
+
+    def __init__(self):
+        self.news = []
+        self.watch = self
+
+    def remote(self):
+        return SimpleNamespace(_on_completed=self.news.append)
+
+    def fail(self, error):
+        self.news.pop(0)(error)
+
+
+LOST = ray.exceptions.ActorUnavailableError("RpcError: the connection was reset", None)
+
+
+def test_a_watch_that_is_lost_on_its_way_is_no_death():
+    heard, alice = [], Watched()
+    watches = Watches(lambda *news: heard.append(news))
+    watches.add("alice", alice)
+    for _ in range(3):
+        alice.fail(LOST)
+        eventually(lambda: alice.news or None)
+    assert heard == []
+    alice.fail(RuntimeError("gone"))
+    assert eventually(lambda: heard or None) == [("alice", "gone")]
+
+
+def test_who_ends_while_the_watch_is_lost_is_watched_no_more():
+    heard, alice = [], Watched()
+    watches = Watches(lambda *news: heard.append(news))
+    watches.add("alice", alice)
+    alice.fail(LOST)
+    watches.drop("alice")
+    time.sleep(2 * AGAIN_S)
+    assert (alice.news, heard) == ([], [])
+
+
+def test_a_process_that_ray_starts_again_has_died_where_it_is_unavailable():
+    heard, vault = [], Watched()
+    watches = Watches(lambda *news: heard.append(news), restarted=True)
+    watches.add("near", vault)
+    vault.fail(LOST)
+    assert eventually(lambda: heard or None)[0][0] == "near"
+
+
+def test_the_end_of_an_old_process_is_no_death_of_the_new_one_of_that_name():
+    heard, old, new = [], Watched(), Watched()
+    watches = Watches(lambda *news: heard.append(news))
+    watches.add("alice", old)
+    watches.add("alice", new)
+    old.fail(RuntimeError("the old one was killed"))
+    new.fail(RuntimeError("the new one died"))
+    assert eventually(lambda: heard or None) == [("alice", "the new one died")]

@@ -58,7 +58,7 @@ class Members:
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
         self._watches = Watches(on_death)
-        self._vault_watches = Watches(self._vault_died)
+        self._vault_watches = Watches(self._vault_died, restarted=True)
 
     def join(self, name: str, node: str, handle: Any) -> None:
         """Add a host and watch it; its node gets a vault if it is the first there.

@@ -1,28 +1,41 @@
 """How deaths are seen at once: one call stays pending at every process, and fails when the process dies."""
 
+import logging
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+import ray
+
 from rayshot.runtime.ray.futures import when_answered
+
+log = logging.getLogger("rayshot")
+AGAIN_S = 0.2
+"""A process whose watch was lost on its way is watched again after so many seconds."""
 
 
 class Watches:
-    """Pending calls by name. `on_death(name, detail)` is called once per name, on a new thread.
+    """Pending calls by name. `on_death(name, detail)` is called once per watch, on a new thread.
 
-    Ray's thread that brings the news cannot run it: `on_death` may wait for a lock, and the lock's owner may make a Ray
-    call that this same thread must answer.
+    A call that is lost on its way is no death: Ray says that the process is unavailable, and the process is watched
+    again, until Ray says that it died. This does not hold where `restarted`: Ray starts such a process again by itself,
+    and says that it is unavailable because it died.
+
+    Ray's thread that brings the news cannot run `on_death`: this may wait for a lock, and the lock's owner may make a
+    Ray call that this same thread must answer.
     """
 
-    def __init__(self, on_death: Callable[[str, str], None]) -> None:
+    def __init__(self, on_death: Callable[[str, str], None], *, restarted: bool = False) -> None:
         self._on_death = on_death
+        self._restarted = restarted
         self._pending: dict[str, Any] = {}
 
     def add(self, name: str, handle: Any) -> None:
-        """Watch the process behind `handle`."""
+        """Watch the process behind `handle`, and under this name no other one any more."""
         ref = self._pending[name] = handle.watch.remote()
-        when_answered(ref, lambda result: self._ready(name, result))
+        when_answered(ref, lambda result: self._ready(name, handle, ref, result))
 
     def drop(self, name: str) -> None:
         """Stop watching: the end of this process is expected."""
@@ -34,9 +47,20 @@ class Watches:
         self._pending.clear()
         return pending
 
-    def _ready(self, name: str, result: Any) -> None:
-        if isinstance(result, Exception) and self._pending.pop(name, None) is not None:
+    def _ready(self, name: str, handle: Any, ref: Any, result: Any) -> None:
+        if not isinstance(result, Exception) or self._pending.get(name) is not ref:
+            return
+        if isinstance(result, ray.exceptions.ActorUnavailableError) and not self._restarted:
+            log.info("%s cannot be reached now, and may live: %s", name, in_short(result))
+            threading.Thread(target=self._add_again, args=(name, handle, ref), daemon=True).start()
+        else:
+            del self._pending[name]
             threading.Thread(target=self._on_death, args=(name, in_short(result)), daemon=True).start()
+
+    def _add_again(self, name: str, handle: Any, ref: Any) -> None:
+        time.sleep(AGAIN_S)
+        if self._pending.get(name) is ref:
+            self.add(name, handle)
 
 
 def in_short(error: Exception) -> str:
