@@ -31,6 +31,7 @@ from rayshot.runtime.actor.delivery import Delivery
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
+from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.packets import pack_begin, pack_packet
 from rayshot.runtime.wire.reports import unpack_body, unpack_head
 from tests.runtime.one_process import CODEC, identity_of
@@ -73,7 +74,7 @@ class Actor:
         self.worker = Worker(self.process)
         self.host = Host.__new__(Host)  # what it makes of Ray stays away
         self.host._process, self.host._worker = self.process, self.worker
-        self.host._asked_at, self.host._highest_counter = {}, 0
+        self.host._asked_at, self.host._highest_counter, self.host._highest_term = {}, 0, 0
         self.idle = False
         self.process.runner.wake.wait = self._rest
 
@@ -190,7 +191,7 @@ class Coordinator:
             self.waiting.append((name, snapshot, pack_begin(snapshot, floor, inputs)))
 
     def call(self, name, method, *args):
-        getattr(self.network.actors[name].host, method)(*args)
+        getattr(self.network.actors[name].host, method)(Issuer(1, 0), *args)
         self.network.actors[name].idle = False
 
     def fetched(self) -> Iterator[tuple]:

@@ -320,7 +320,8 @@ def test_a_large_outbox_is_recorded_in_frames_of_a_bounded_size():
     messages = [bytes([number]) * (BATCH_BYTES_MAX * 2 // 5) for number in range(20)]
     for message in messages:
         channel.append(message)
-    frames = [frame for frame in channel.unreleased(1) if frame.count]
+    with channel.lock:
+        frames = [frame for frame in channel.unreleased(1) if frame.count]
     assert b"".join(bytes(frame.body) for frame in frames) == b"".join(messages)
     assert [frame.first for frame in frames] == [1 + sum(f.count for f in frames[:n]) for n in range(len(frames))]
     assert max(len(frame.body) for frame in frames) < 2 * BATCH_BYTES_MAX
@@ -330,4 +331,5 @@ def test_a_message_larger_than_a_frame_has_one_of_its_own():
     channel = Process().channel("bob")
     for size in (1, 3 * BATCH_BYTES_MAX, 1):
         channel.append(b"x" * size)
-    assert sum(frame.count for frame in channel.unreleased(1)) == 3
+    with channel.lock:
+        assert sum(frame.count for frame in channel.unreleased(1)) == 3

@@ -60,6 +60,7 @@ class ActorChannel(OutChannel):
 
     def close(self, batch: InFlight) -> None:
         """Send a last batch, which says that nothing follows. Call under the lock."""
+        assert self.lock.locked()
         self.flush()
         if self.peer is not None:
             self.transmit(batch)
@@ -68,6 +69,7 @@ class ActorChannel(OutChannel):
 
     def send_markers(self, batch: InFlight) -> None:
         """Send a batch without messages at once: markers need neither credit nor room. Call under the lock."""
+        assert self.lock.locked()
         if self.down is None and self.ended is None and self.peer is not None:
             self.transmit(batch)
 
@@ -88,6 +90,7 @@ class ActorChannel(OutChannel):
 
     def unreleased(self, first: int) -> list[Frame]:
         """The messages from `first` to the last value of `sent`. Call under the lock, between two handlers."""
+        assert self.lock.locked()
         frames = [Frame(batch.first, batch.count, batch.body) for batch in self._out_of_the_outbox()]
         return [*(cut_frame(frame, first, frame.last) for frame in frames), *self.frames()]
 
@@ -101,11 +104,13 @@ class ActorChannel(OutChannel):
 
     def keep(self, batch: InFlight) -> None:
         """Keep an acknowledged batch that a record may need. Call under the lock."""
+        assert self.lock.locked()
         self.kept[batch.first] = batch
         self.kept_bytes += batch.size
 
     def release(self, last: int) -> None:
         """Drop kept batches up to the message `last`: no record needs them any more. Call under the lock."""
+        assert self.lock.locked()
         for first in [first for first, batch in self.kept.items() if batch.last <= last]:
             self.kept_bytes -= self.kept.pop(first).size
 

@@ -181,6 +181,7 @@ class ActorProcess:
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Take and send nothing any more; all that wait for an answer get the error. Call under the lock."""
+        assert self.runner.lock.locked()
         if self.runner.down is None:
             self.runner.down = error
             self.runner.interrupted = True

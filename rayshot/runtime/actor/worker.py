@@ -218,6 +218,7 @@ class Worker:
 
         Call under the lock.
         """
+        assert self._runner.lock.locked()
         now = time.monotonic()
         self._ending_since = self._ending_since or now
         if now - self._ending_since > UNREADY_AT_END_S:

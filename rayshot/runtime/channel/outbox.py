@@ -141,6 +141,7 @@ class Outbox(OutPort):
 
     def keep_slots(self, message: bytes) -> list[Any]:
         """The last message has slots. Returns the arguments that it waits for. Call under the lock."""
+        assert self.lock.locked()
         assert isinstance(message, SlottedMessage)
         number = self.transported + len(self.pending)
         self.slots[number] = message.slots
@@ -161,6 +162,7 @@ class Outbox(OutPort):
 
     def trace_sends(self, hear: Callable[[str], None] | None) -> None:
         """From now on call `hear` with the receiver of each message, or with None stop that. Call under the lock."""
+        assert self.lock.locked()
         self.gather()
         if self.trace is None:
             self._past_plain = self._plain  # a thread may just be appending to it, once
@@ -211,6 +213,7 @@ class Outbox(OutPort):
 
     def released(self) -> None:
         """Held messages may leave now. Call under the lock."""
+        assert self.lock.locked()
         self.flush()
         self.room.notify_all()
 
@@ -245,6 +248,7 @@ class Outbox(OutPort):
 
     def take(self, count: int) -> tuple[bytes, Slots]:
         """Remove the next messages, which leave now. Returns their bytes and their slots. Call under the lock."""
+        assert self.lock.locked()
         body = b"".join(self.pending[:count])  # type: ignore[arg-type]
         del self.pending[:count]
         if self.held_at is not None:
@@ -264,6 +268,7 @@ class Outbox(OutPort):
 
     def bury(self, detail: str, lost: list[bytes]) -> None:
         """Messages that could leave, and messages `lost` on the way, become dead letters. Call under the lock."""
+        assert self.lock.locked()
         self.holding.forget_unready()
         count = len(self.pending) if self.held_at is None else self.held_at
         waiting: list[Any] = self.pending[:count]
@@ -278,6 +283,7 @@ class Outbox(OutPort):
 
     def give_up_unready(self, why: Exception) -> None:
         """Send messages that wait for objects without them: their handlers get the error `why`. Call under the lock."""
+        assert self.lock.locked()
         for number in self.holding.unready & self.slots.keys():
             self.slots[number] = (Slot(FAILED, content=dump_error(why)),) * len(self.slots[number])
         self.holding.forget_unready()

@@ -102,11 +102,13 @@ class OutChannel(Outbox):
 
     def connected(self, peer: Peer) -> None:
         """The receiver said hello. Call under the lock."""
+        assert self.lock.locked()
         self.peer = peer
         self._connecting = False
 
     def start_behind(self, number: int) -> None:
         """The sender was loaded from a snapshot, and had sent all up to `number` before it. Call under the lock."""
+        assert self.lock.locked()
         self.transported = self.unprocessed.processed = number
 
     def flush(self) -> None:
@@ -151,6 +153,7 @@ class OutChannel(Outbox):
 
     def transmit(self, batch: InFlight) -> None:
         """Hand a batch to Ray. Call under the lock."""
+        assert self.lock.locked()
         assert self.peer is not None
         try:
             packet = pack_packet(
@@ -173,6 +176,7 @@ class OutChannel(Outbox):
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
+        assert self.lock.locked()
         self.gather()
         self.down = error
         self._due_plain = 0
@@ -180,6 +184,7 @@ class OutChannel(Outbox):
 
     def end(self, detail: str) -> None:
         """The receiver ended: unacknowledged, waiting and later messages become dead letters. Call under the lock."""
+        assert self.lock.locked()
         self.ended = detail
         self._set_due(DUE[0])
         self.gather()

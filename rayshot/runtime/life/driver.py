@@ -201,6 +201,7 @@ class DriverPort:
 
     def _is_connected(self, receiver: str) -> bool:
         """Whether an actor is connected or gone. Before that, it cannot have answered. Call under the lock."""
+        assert self.lock.locked()
         channel = self._channels.get(receiver)
         return channel is None or channel.peer is not None
 
@@ -269,6 +270,7 @@ class DriverPort:
 
     def _started(self, name: str) -> None:
         """The actor `name` has started: messages that mention it may leave. Call under the lock."""
+        assert self.lock.locked()
         if name in self.starting:
             self.starting.remove(name)
             self.births.started(name)
@@ -322,6 +324,7 @@ class DriverPort:
 
     def number(self, receiver: str, count: int) -> InFlight:
         """Number the next `count` messages. Call under the lock."""
+        assert self.lock.locked()
         self.calls.heed()
         (batch,) = self._machine.handle(BatchTaken(receiver, count))
         assert isinstance(batch, SendTagged)
@@ -433,6 +436,7 @@ class DriverPort:
 
     def _end(self, receiver: str, ending: Ending) -> None:
         """An actor has ended: forget all about it except the reason. Call under the lock."""
+        assert self.lock.locked()
         error = self._ended[receiver] = ending.error(receiver)
         if len(self._ended) > ENDED_KEPT_MAX:
             del self._ended[next(iter(self._ended))]
