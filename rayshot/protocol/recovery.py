@@ -57,12 +57,13 @@ from rayshot.protocol.recovering import (
 )
 
 RETRY_PAUSE_S = 1.0
-"""After a step was refused, the next try comes after so many seconds, then after twice as many, and so on."""
+"""After the log or the mark was refused, the next try comes after so many seconds, then after twice as many."""
 RETRY_PAUSE_MAX_S = 30.0
 STARTS_AT_ONCE = 3
 """So many starts of one process in one life follow each other without a pause."""
 START_PAUSE_S = 5.0
-"""Seconds before each further start: its node may be gone, and Ray may not know it yet."""
+"""Seconds before each further start, as its node may be gone, and Ray may not know it yet; and before a load that was
+refused is tried again."""
 STARTS_MAX = 20
 """After so many starts of one process in one life the system stops: its state does not load any more."""
 
@@ -123,7 +124,7 @@ class Recovery:
             case LifeBegan():
                 return self._life_began(event)
             case LogRefused(detail):
-                return self._log_refused(detail)
+                return self._refused(detail) if self.phase is Phase.WAITING else ()
             case NoWayBack(detail):
                 return self._stop(detail) if self.phase is Phase.WAITING else ()
             case ProcessLoaded(life, process, start):
@@ -204,9 +205,6 @@ class Recovery:
         self.phase = Phase.LOADING
         return tuple(LoadProcess(self.life, process, 1) for process in event.processes)
 
-    def _log_refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
-        return self._refused(detail) if self.phase is Phase.WAITING else ()
-
     def _refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
         """Try this step again later."""
         self._refusals += 1
@@ -216,21 +214,21 @@ class Recovery:
     def _load_refused(self, event: LoadRefused) -> tuple[RecoveryEffect, ...]:
         if self.phase is not Phase.LOADING or not self._is_awaited(event.life, event.process, event.start):
             return ()
-        (pause,) = self._refused(event.detail)
-        self._postponed[event.process] = self._pauses
-        return (pause,)
+        return self._postpone(event.process, event.detail)
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
-        if lost.hopeless or lost.start == STARTS_MAX:
+        if lost.hopeless or lost.start >= STARTS_MAX:
             return self._stop(lost.detail, lost.process)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1
         if lost.start < STARTS_AT_ONCE:
             return (LoadProcess(self.life, lost.process, lost.start + 1),)
+        return self._postpone(lost.process, lost.detail)
+
+    def _postpone(self, process: str, why: str) -> tuple[RecoveryEffect, ...]:
         pause = self._pause(START_PAUSE_S)
-        self._postponed[lost.process] = pause.number
-        self.trouble = lost.detail
+        self._postponed[process], self.trouble = pause.number, why
         return (pause,)
 
     def _is_awaited(self, life: int, process: str, start: int) -> bool:

@@ -68,7 +68,7 @@ class Lifeless(Recovery):
 
 @mutant("a log that refused the new life is not asked again", **FALLING)
 class Resigned(Recovery):
-    def _log_refused(self, detail):
+    def _refused(self, detail):
         return ()
 
 
