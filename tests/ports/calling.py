@@ -5,7 +5,8 @@ import functools
 import ray
 
 from tests.ports.behaviour import refused, works
-from tests.ports.classes import Counter, Echo, Log, eventually, raised
+from tests.ports.classes import Counter, Echo, Log, raised
+from tests.waiting import eventually
 
 
 @works("call")

@@ -206,16 +206,6 @@ def break_off(text="no such luck"):
     raise ValueError(text)
 
 
-def eventually(condition, seconds=10.0):
-    """Poll until `condition()` is true, and return what it gave."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError("it never came true")
-        time.sleep(0.02)
-    return value
-
-
 def raised(call, *args, **kwargs):
     """The error that a call raises; None where it raises none."""
     try:

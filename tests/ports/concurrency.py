@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import ray
 
 from tests.ports.behaviour import refused, works
-from tests.ports.classes import Counter, Log, eventually
+from tests.ports.classes import Counter, Log
+from tests.waiting import eventually
 
 
 @works("one-at-a-time")

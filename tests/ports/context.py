@@ -5,7 +5,8 @@ import os
 import ray
 
 from tests.ports.behaviour import works
-from tests.ports.classes import Counter, eventually
+from tests.ports.classes import Counter
+from tests.waiting import eventually
 
 
 @works("context")

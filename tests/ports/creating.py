@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 import ray
 
 from tests.ports.behaviour import differs, refused, works
-from tests.ports.classes import Counter, Echo, Keeper, Log, eventually, raised
+from tests.ports.classes import Counter, Echo, Keeper, Log, raised
+from tests.waiting import eventually
 
 
 @works("create")

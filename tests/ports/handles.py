@@ -6,7 +6,8 @@ import threading
 import ray
 
 from tests.ports.behaviour import waits, works
-from tests.ports.classes import Counter, Dial, Echo, Keeper, Log, eventually
+from tests.ports.classes import Counter, Dial, Echo, Keeper, Log
+from tests.waiting import eventually
 
 
 @ray.remote

@@ -6,7 +6,8 @@ import sys
 import ray
 
 from tests.ports.behaviour import differs, refused, works
-from tests.ports.classes import Counter, Log, eventually, raised
+from tests.ports.classes import Counter, Log, raised
+from tests.waiting import eventually
 
 
 def _is_actor_error(error):

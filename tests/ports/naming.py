@@ -3,7 +3,8 @@
 import ray
 
 from tests.ports.behaviour import differs, refused, works
-from tests.ports.classes import Counter, eventually, raised
+from tests.ports.classes import Counter, raised
+from tests.waiting import eventually
 
 
 @works("names")

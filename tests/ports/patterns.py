@@ -10,7 +10,8 @@ from ray.util.actor_pool import ActorPool
 from ray.util.queue import Queue
 
 from tests.ports.behaviour import refused, waits, works
-from tests.ports.classes import Counter, Echo, Log, double, eventually
+from tests.ports.classes import Counter, Echo, Log, double
+from tests.waiting import eventually
 
 
 @works("patterns")

@@ -4,7 +4,8 @@ import numpy as np
 import ray
 
 from tests.ports.behaviour import works
-from tests.ports.classes import Counter, Echo, Keeper, break_off, double, eventually, later, raised
+from tests.ports.classes import Counter, Echo, Keeper, break_off, double, later, raised
+from tests.waiting import eventually
 
 
 @works("refs")
