@@ -321,7 +321,7 @@ class Host(Answering):
             process.runner.leaving = False  # the new coordinator does not know it yet
             return Abandoned(
                 self._node,
-                process.runner.down is None,
+                process.runner.down is None and not process.failed,
                 process.runner.loading,
                 tuple(process.channels.out),
                 process.runner.participant.ended_peers,

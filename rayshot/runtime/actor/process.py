@@ -53,6 +53,7 @@ class ActorProcess:
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
+        self.failed = False
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
         self._dropped = Dropped(self._end_dropped)
@@ -197,7 +198,8 @@ class ActorProcess:
             self.identity.coordinator.leaving.remote(self.name)
 
     def fail(self, detail: str) -> None:
-        """This actor has failed: the whole system stops."""
+        """This actor has failed: the whole system stops. If the coordinator dies now, the next one asks for `failed`."""
+        self.failed = True
         self.identity.coordinator.failed.remote(self.name, detail)
 
     def failed_to_start(self, error: BaseException) -> None:
