@@ -198,7 +198,7 @@ class ActorProcess:
             self.identity.coordinator.leaving.remote(self.name)
 
     def fail(self, detail: str) -> None:
-        """This actor has failed: the whole system stops. If the coordinator dies now, the next one asks for `failed`."""
+        """This actor has failed: the whole system stops. If the coordinator dies now, its successor asks."""
         self.failed = True
         self.identity.coordinator.failed.remote(self.name, detail)
 
