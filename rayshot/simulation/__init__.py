@@ -9,6 +9,7 @@ run. A failure reports its seed and its choices, and prints its story, one line 
         process, driver, coordinator    each drives one machine (Participant, Driver, Collector) and keeps its duties
         events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
         coordination       what coordinators hear and say; how a new one takes over; deadlines
+        rollback           how all go back to a snapshot, step by step, as the machine of recovery decides
         networks, packets, machines    the kinds of networks; what travels; which machines a world runs
         failure, story     the error of a run that broke a promise; events as words
     bodies/   what a process or a driver contains; the world does not look inside

@@ -10,16 +10,17 @@ from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.bodies.application import Account, Message, Received
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.world.coordination import CoordinatedNetwork
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
 from rayshot.simulation.world.networks import NETWORKS, Traffic
+from rayshot.simulation.world.rollback import RollingBackNetwork
+from tests.simulate.commit import Commit
 from tests.simulate.settings import PROCESSES_MAX, Settings
 from tests.simulate.truth import Answer, Truth
 
 
-class DrivenWorld(CoordinatedNetwork[AccountProcess]):
+class DrivenWorld(RollingBackNetwork[AccountProcess, Commit]):
     """What drivers do, and what happens to them, and the truth of it."""
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:

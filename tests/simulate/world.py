@@ -1,7 +1,6 @@
 """The simulated world: processes at work, and the coordinator that takes their snapshots."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
@@ -28,20 +27,10 @@ from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
 from rayshot.simulation.world.packets import Stored
 from rayshot.simulation.world.story import show
+from tests.simulate.commit import Commit
 from tests.simulate.driving import DrivenWorld
 from tests.simulate.oracles import judge_advance, judge_cut
 from tests.simulate.settings import PROCESSES_MAX, Settings, Slow
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A snapshot in the log, and where it has each process."""
-
-    stored: Stored
-    positions: dict[str, int]
-
-    def __str__(self) -> str:
-        return str(self.stored.cut.snapshot)
 
 
 class World(DrivenWorld):

@@ -8,8 +8,9 @@ import pytest
 
 from rayshot.protocol.identity import is_driver
 from rayshot.store.relation import relate
+from tests.simulate.commit import Commit
 from tests.simulate.schedule import run_seed
-from tests.simulate.world import Commit, World
+from tests.simulate.world import World
 
 SEEDS = 400
 

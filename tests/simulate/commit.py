@@ -1,0 +1,16 @@
+"""A commit, as the judges see it."""
+
+from dataclasses import dataclass
+
+from rayshot.simulation.world.packets import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot in the log, and where it has each process."""
+
+    stored: Stored
+    positions: dict[str, int]
+
+    def __str__(self) -> str:
+        return str(self.stored.cut.snapshot)
