@@ -25,15 +25,15 @@ class RollingBackWorld(World):
         """See RollingBackNetwork."""
         return self.odds(self.settings.store_failures_one_in)
 
-    def origin(self) -> Commit | None:
+    def target(self) -> Commit | None:
         """See RollingBackNetwork."""
         return self.newest_commit()
 
-    def members(self, origin: Commit | None) -> tuple[frozenset[str], Collection[str]]:
+    def members(self, target: Commit | None) -> tuple[frozenset[str], Collection[str]]:
         """See RollingBackNetwork."""
-        if origin is None:
+        if target is None:
             return frozenset(self.truth.initial), ()
-        cut = origin.stored.cut
+        cut = target.stored.cut
         return frozenset({*cut.records, *cut.unborn}), cut.ended
 
     def life_began(self, life: Life[Commit]) -> None:

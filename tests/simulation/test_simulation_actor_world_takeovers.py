@@ -57,7 +57,7 @@ def test_the_schedules_see_rivals_fenced_snapshots_and_every_reason_to_give_one_
             counts[name] = counts.get(name, 0) + world._actors.counts[name]
         reasons |= {reason.partition(":")[0] for reason in world.aborted.values()}
     assert min(counts.values()) > 20, counts
-    assert reasons == {"coordinator_lost", "fenced", "timeout"}
+    assert reasons == {"actor_died", "coordinator_lost", "fenced", "timeout"}
 
 
 def test_a_run_with_takeovers_and_deadlines_repeats_from_its_seed_and_from_its_choices():
@@ -138,11 +138,11 @@ def found_without_giving_up(self, name, generation):
     coordinator.highest = max(coordinator.highest, process.highest_heard)
     coordinator.finding.discard(name)
     if not coordinator.finding:
-        self._take_over(coordinator)
+        self.found_all(coordinator)
 
 
 def taken_over(change):
-    right = CoordinatedNetwork._take_over
+    right = CoordinatedNetwork.found_all
 
     def take_over(self, coordinator):
         change(self, coordinator)
@@ -173,17 +173,17 @@ MUTANTS = {
         all_are_heeded,
     ),
     "who is found gives no snapshot up": ("takeovers", CoordinatedNetwork, "on_find", found_without_giving_up),
-    "a new coordinator counts from 1": ("stopped", CoordinatedNetwork, "_take_over", taken_over(counters_begin_again)),
+    "a new coordinator counts from 1": ("stopped", CoordinatedNetwork, "found_all", taken_over(counters_begin_again)),
     "a new coordinator takes the ended for alive": (
         "takeovers",
         CoordinatedNetwork,
-        "_take_over",
+        "found_all",
         taken_over(the_ended_are_alive),
     ),
     "what comes before all are found is lost": (
         "all faults, aligned",
         CoordinatedNetwork,
-        "_take_over",
+        "found_all",
         taken_over(reports_are_lost),
     ),
     "a deadline forgets the record": ("deadlines", Participant, "_abandon", Participant._forget),

@@ -30,17 +30,18 @@ from rayshot.simulation.bodies.actor_process import ActorProcess
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.world.coordination import CoordinatedNetwork, News
+from rayshot.simulation.world.coordination import News
 from rayshot.simulation.world.coordinator import Coordinator, reported
 from rayshot.simulation.world.machines import Machines
 from rayshot.simulation.world.networks import Traffic
 from rayshot.simulation.world.packets import Packet, Stored
 from rayshot.simulation.world.process import Process
+from rayshot.simulation.world.rollback import RollingBackNetwork
 
 DEAD_LETTERS_MAX = 1000
 
 
-class ActorNetwork(CoordinatedNetwork[ActorProcess]):
+class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
     """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
     Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
@@ -99,11 +100,15 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         if self.story is not None:
             self.story.append(f"{self.steps:5}  {line}")
 
+    def is_at_work(self, process: ActorProcess) -> bool:
+        """Whether an actor may handle messages: it lives, is of the present life, and waits for nobody."""
+        return self.is_current(process) and not process.is_quiet
+
     # Events ----------------------------------------------------------------------------------------------------
 
     def on_handle(self, process: ActorProcess) -> None:
         """Let an actor handle the next message of one of its senders."""
-        if senders := process.next_senders():
+        if self.is_at_work(process) and (senders := process.next_senders()):
             self.handle(process, senders[self.choose(len(senders))])
 
     def handle(self, process: ActorProcess, sender: str) -> str:
@@ -152,9 +157,9 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
     # What processes and the driver ask -------------------------------------------------------------------------
 
     def wake(self, process: Process) -> None:
-        """See Surroundings; work that need not wait is done at once."""
+        """See Surroundings; work that need not wait is done at once, and what is of an earlier life does none."""
         assert isinstance(process, ActorProcess)
-        if process.settle():
+        if self.is_current(process) and process.settle():
             if process.next_senders():
                 self.push_once(self.on_handle, process)
             for receiver in process.transportable():
@@ -191,7 +196,7 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
     def answer_driver(self, process: ActorProcess, driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
         if driver == DRIVER:
-            self.driver.settle(call_id, value, process.machine.open_snapshots, ok=ok)
+            self.driver.settle(call_id, value, process.machine.open_snapshots, process.incarnation, ok=ok)
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
         """Note that a message has no effect."""
@@ -205,7 +210,7 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         if name is None:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
         check_actor_name(name)
-        if name in self.processes or name in self.reasons:
+        if self._is_taken(name):
             raise NameTaken(f"there is an actor {name!r} already, or there was: give another name", actor=name)
         self.come_up(name)
         return name
@@ -214,8 +219,12 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         while True:
             count = self._made[stem] = self._made.get(stem, 0) + 1
             name = f"{stem}-{count}"
-            if name not in self.processes and name not in self.reasons:
+            if not self._is_taken(name):
                 return name
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether there is or was such an actor, or will be again: the test's are made again after a rollback."""
+        return name in self.processes or name in self.reasons or name in self.driver.creations
 
     def come_up(self, name: str) -> ActorProcess:
         """Let a process join. It first gets the events of the snapshots that are over and of those that are open.
@@ -252,9 +261,10 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
     def want_snapshot(self, mode: str) -> bool:
         """Begin a snapshot. Returns whether this was possible.
 
-        It is not if a new coordinator is finding processes, or if another aligned one is open and this one is aligned.
+        It is not if all go back, if a new coordinator is finding processes, or if another aligned one is open and this
+        one is aligned.
         """
-        return not self.coordinator.finding and self.begin_snapshot(self.coordinator, mode)
+        return self.is_whole and self.begin_snapshot(self.coordinator, mode)
 
     def begin_snapshot(self, coordinator: Coordinator, mode: str) -> bool:
         """Let a coordinator begin a snapshot, unless it would be its second aligned one; returns whether it did."""

@@ -10,6 +10,8 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, ProcessJoined
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.participant import Participant
+from rayshot.protocol.recovering import LoadProcess, ProcessLoaded
 from rayshot.simulation.actors.network import ActorNetwork
 from rayshot.simulation.actors.snapshot_loading import load_cell
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
@@ -17,8 +19,10 @@ from rayshot.simulation.bodies.actor_process import ActorProcess
 from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.networks import Traffic
 from rayshot.simulation.world.packets import Load
+from rayshot.simulation.world.rollback import POLICY, Decider, Life
 
 
 class RecoverableActors(ActorNetwork):
@@ -38,7 +42,6 @@ class RecoverableActors(ActorNetwork):
         story: bool,
     ) -> None:
         super().__init__(choices, system, run_until, traffic, story=story)
-        self.rollbacks = 0
         self.origin: WorldSnapshot | None = None
         self.late: set[tuple[ActorProcess, SnapshotId]] = set()
         self.overdue: set[tuple[ActorProcess, SnapshotId]] = set()
@@ -50,7 +53,18 @@ class RecoverableActors(ActorNetwork):
         self.origin = snapshot
         self.now = snapshot.taken_at
         self.dead_letters.extend(snapshot.dead_letters)
-        self._load(snapshot, snapshot.id.incarnation + 1)
+        number = snapshot.id.incarnation + 1
+        self.begin_life(number)
+        self.marked.add(number)
+        self.decider = Decider(self.machines.recovery(number, POLICY))
+        self.reasons = _ended_before(snapshot)
+        for name in snapshot.actors:
+            process = self.processes[name] = self.bring_back(name, self.machines.participant(name, number), number)
+            process.generation = self.generation
+        for name in snapshot.actors:
+            self.coordinator.tell(ProcessJoined(name))
+        for process in tuple(self.processes.values()):
+            self.on_resume(process)
         self.begin_driver(_sent_by_driver(snapshot), frozenset(snapshot.ended))
 
     def log(self) -> list[tuple[SnapshotId, Collection[str]]]:
@@ -59,50 +73,119 @@ class RecoverableActors(ActorNetwork):
         return [(snapshot.id, snapshot.ended) for snapshot in (*before, *self.snapshots)]
 
     def target(self) -> WorldSnapshot | None:
-        """The snapshot to which a rollback would go."""
+        """See RollingBackNetwork."""
         return next((snapshot for snapshot in reversed(self.snapshots) if snapshot.advances), self.origin)
+
+    def members(self, target: WorldSnapshot | None) -> tuple[frozenset[str], Collection[str]]:
+        """See RollingBackNetwork."""
+        assert target is not None, "nobody crashes before there is a snapshot"
+        return frozenset(target.actors), target.ended
+
+    @property
+    def rollbacks(self) -> int:
+        """How many times all went back to a snapshot."""
+        return self.counts["rollbacks"]
+
+    def lose_actor(self) -> bool:
+        """Let one actor die, which is seen later. Returns whether this was possible: there must be a snapshot."""
+        living = [process for process in self.processes.values() if self.is_current(process) and not process.ended]
+        if not living or self.target() is None:
+            return False
+        process = living[self.choose(len(living))]
+        self.counts["crashes in a restore"] += not self.is_whole
+        self.note(f"{process.name} dies")
+        process.alive = False
+        self.push(self.on_detect, process)
+        return True
 
     def roll_back(self) -> None:
         """Let all actors crash and come back from the last snapshot. Raises SnapshotNotFound if there is none."""
-        snapshot = self.target()
-        if snapshot is None:
+        if self.target() is None:
             raise SnapshotNotFound("there is no snapshot to roll back to: call world.snapshot() before", exists=[])
-        self.rollbacks += 1
+        self.finish_rollback()
+        self.note("all crash")
+        for process in self.processes.values():
+            process.alive = False
+            self.push(self.on_detect, process)
+        self.finish_rollback()
+
+    def finish_rollback(self) -> None:
+        """If an actor died or all go back, let happen what is left of this, and nothing else."""
+        way = {self.on_detect, self.on_decide, self.on_stop_handlers, self.on_begin_life, self.on_load, self.on_loaded}
+        way |= {self.on_mark, self.on_resume, self.on_roll_back_driver}
+
+        def is_on_the_way(method: Callable[..., None], _: object) -> bool:
+            return method in way or method == self.on_find  # a coordinator that finds actors sees no deaths yet
+
+        def is_left() -> bool:
+            finds_losses = self.coordinator.finding and (self.missing() or self.incarnation not in self.marked)
+            return bool(finds_losses) or any(method in way for method, *_ in self.pending)
+
+        while is_left():
+            event = self.take_first(is_on_the_way)
+            assert event is not None, "there is one"
+            self.hurry_one(event)
+
+    def on_detect(self, process: ActorProcess) -> None:
+        """See RollingBackNetwork."""
+        if process.incarnation == self.incarnation and not self.coordinator.finding:
+            self.note(f"the death of {process.name} is seen")
+        super().on_detect(process)
+
+    def life_ended(self) -> None:
+        """See RollingBackNetwork. A snapshot that begins now would lack the actor that died: nobody takes it."""
+        self.coordinator.alive = False
+
+    def life_began(self, life: Life[WorldSnapshot]) -> None:
+        """See RollingBackNetwork. Actors that the snapshot does not hold are gone at once."""
+        assert life.origin is not None, "nobody crashes before there is a snapshot"
+        self.note(f"all go back to {life.origin.id}: life {self.incarnation} begins")
         self.close_loop()
-        self._load(snapshot, self.incarnation + 1)
-        self.note(f"all crash, and come back from {snapshot.id}, as life {self.incarnation}")
-        again = [name for name in self.driver.creations if name not in self.processes and name not in self.reasons]
+        for name in self.processes.keys() - life.processes:
+            self.processes.pop(name).alive = False
+        self.reasons = _ended_before(life.origin)
+
+    def on_load(self, decider: Decider, order: LoadProcess) -> None:
+        """See RollingBackNetwork; an order of an earlier life may be for an actor that there is not in this one."""
+        if order.process in self.lives[self.incarnation].processes:
+            super().on_load(decider, order)
+
+    def on_loaded(self, decider: Decider, event: ProcessLoaded) -> None:
+        """See RollingBackNetwork."""
+        self.note(f"{event.process} is loaded")
+        super().on_loaded(decider, event)
+
+    def bring_back(self, name: str, machine: Participant, number: int) -> ActorProcess:
+        """See RollingBackNetwork."""
+        snapshot = self.lives[number].origin
+        assert snapshot is not None, "nobody crashes before there is a snapshot"
+        process = ActorProcess(name, machine, self)
+        before = swap_port(lambda: process)  # handles in the state bind to it
+        try:
+            _fill(process, snapshot, number)
+            load_cell(process.cell, snapshot.actors[name], snapshot.names)
+        finally:
+            swap_port(before)
+        return process
+
+    def on_roll_back_driver(self, driver: SimulatedDriver, number: int) -> None:
+        """See RollingBackNetwork. The test makes its actors again that the snapshot does not hold."""
+        if number != self.incarnation or driver.machine.incarnation >= number:
+            return
+        life = self.lives[number]
+        assert life.origin is not None, "nobody crashes before there is a snapshot"
+        channels = life.origin.channels.items()
+        received = {of.receiver: channel.received for of, channel in channels if of.sender == DRIVER}
+        again = [name for name in driver.creations if name not in life.processes and name not in self.reasons]
         for name in again:
-            self.come_up(name)
-        received = {of.receiver: channel.received for of, channel in snapshot.channels.items() if of.sender == DRIVER}
-        self.driver.roll_back(self.incarnation, _sent_by_driver(snapshot), received, frozenset(snapshot.ended))
+            there = self.processes.get(name)
+            if there is None or not self.is_current(there):
+                self.come_up(name)
+        self.driver.roll_back(number, _sent_by_driver(life.origin), received, frozenset(life.origin.ended))
         for name in again:
             self.created(name)
-
-    def _load(self, snapshot: WorldSnapshot, incarnation: int) -> None:
-        self.incarnation = incarnation
-        for gone in (self.pending, self.scheduled, self.wires, self.over, self.coordinators):
-            gone.clear()
-        collector = self.machines.collector(incarnation, 0, snapshot.ended)
-        self.install(Coordinator(self.generation + 1, collector, self))
-        self.reasons = dict.fromkeys(snapshot.ended, "it ended before the snapshot")
-        self.ended = set(snapshot.ended)
-        machines = {name: self.machines.participant(name, incarnation) for name in snapshot.actors}
-        self.processes = {name: ActorProcess(name, machine, self) for name, machine in machines.items()}
-        for name, recorded in snapshot.actors.items():
-            process = self.processes[name]
-            process.generation = self.generation
-            before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state bind to it
-            try:
-                _fill(process, snapshot)
-                load_cell(process.cell, recorded, snapshot.names)
-            finally:
-                swap_port(before)
-        for process in self.processes.values():
-            self.coordinator.tell(ProcessJoined(process.name))
-        for process in tuple(self.processes.values()):
-            process.loading = False
-            self.wake(process)
+        for name in self.reasons:
+            self.driver.receiver_ended(name)  # this life may have told before the driver knew of it
 
     # Take-over -------------------------------------------------------------------------------------------------
 
@@ -114,13 +197,17 @@ class RecoverableActors(ActorNetwork):
     def lose_coordinator(self, mode: str) -> bool:
         """Replace the coordinator. If it was only thought dead, it begins one more snapshot of this mode, as a rival.
 
+        It does not if all were on their way back: then it takes no snapshots.
+
         Returns whether this was possible: not before there is an actor, and not while a new one finds the actors.
         """
         if self.coordinator.finding or not self.processes:
             return False
         self.note(f"coordinator {self.generation} is lost")
+        took_snapshots = self.is_whole
+        self.counts["coordinators replaced in a rollback"] += not took_snapshots
         old = self.replace_coordinator()
-        if old.alive:
+        if old.alive and took_snapshots:
             self.push(self.on_rival, old, mode)
         return True
 
@@ -138,7 +225,7 @@ class RecoverableActors(ActorNetwork):
 
     def deadlines(self) -> list[tuple[ActorProcess, SnapshotId]]:
         """See CoordinatedNetwork. Actors record as soon as they learn of a snapshot: so they are late before."""
-        working = [process for process in self.processes.values() if not process.ended]
+        working = [process for process in self.processes.values() if self.is_current(process) and not process.ended]
         unheard = [
             (process, snapshot)
             for snapshot in self.coordinator.collector.open_snapshots
@@ -192,7 +279,7 @@ def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: 
     return process.codec.filled(message, slots)
 
 
-def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
+def _fill(process: ActorProcess, snapshot: WorldSnapshot, number: int) -> None:
     """Load the counters of all channels, and put messages that were in flight into the mailbox."""
     name = process.name
     recorded = snapshot.actors[name]
@@ -201,7 +288,7 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
     into = {of.sender: channel for of, channel in snapshot.channels.items() if of.receiver == name}
     process.load(
         Load(
-            process.incarnation,
+            number,
             {of.receiver: channel.sent for of, channel in snapshot.channels.items() if of.sender == name},
             {sender: channel.sent for sender, channel in into.items()},
             {sender: channel.received for sender, channel in into.items()},
@@ -214,6 +301,10 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
             frozenset(snapshot.ended) & into.keys(),
         )
     )
+
+
+def _ended_before(snapshot: WorldSnapshot) -> dict[str, str]:
+    return dict.fromkeys(snapshot.ended, "it ended before the snapshot")
 
 
 def _sent_by_driver(snapshot: WorldSnapshot) -> dict[str, int]:

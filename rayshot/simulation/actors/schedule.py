@@ -76,7 +76,7 @@ class ActorSchedule:
         events = actors.pending
         timed = [name for name, process in actors.processes.items() if process.cell.timers]
         if timed:
-            timed = [name for name in timed if _may_fire(actors.processes[name], horizon)]
+            timed = [name for name in timed if self._may_fire(actors.processes[name], horizon)]
         count = len(events) + len(timed)
         if count == 0:
             if actors.pass_overdue():
@@ -94,6 +94,11 @@ class ActorSchedule:
             actors.on_fire(actors.processes[timed[index - len(events)]])
         return True
 
+    def _may_fire(self, process: ActorProcess, horizon: float) -> bool:
+        due = process.cell.next_due()
+        may_fire = due is not None and due <= horizon and not (process.machine.paused or process.ending)
+        return may_fire and self.actors.is_at_work(process)
+
     def _moment(self) -> int:
         return self.choices.choose(_SCALES[self.choices.choose(len(_SCALES))])
 
@@ -103,9 +108,17 @@ class ActorSchedule:
         if at_rest and actors.target() is None:  # snapshots first: crashes need one
             self._plan.sort(key=lambda planned: planned[1], reverse=True)
         _, kind = self._plan.pop(0)
-        if not self._act(kind) and not at_rest:
+        done = self._act(kind)
+        if done and kind == "crash":  # others that waited for the same snapshot come later
+            self._plan = sorted(self._later(*planned) if planned[1] == kind else planned for planned in self._plan)
+        elif not done and not at_rest:
             self._plan.append((actors.steps + _AGAIN, kind))
             self._plan.sort()
+
+    def _later(self, moment: int, kind: str) -> tuple[int, str]:
+        """What is planned, or if its moment has come, the same at another moment."""
+        steps = self.actors.steps
+        return (moment, kind) if moment > steps else (steps + self._moment(), kind)
 
     def _act(self, kind: str) -> bool:
         """Do a planned action; returns False if it is impossible now."""
@@ -117,10 +130,7 @@ class ActorSchedule:
                 return actors.lose_coordinator(self.mode)
             case "deadline":
                 return actors.pass_deadline()
-        if actors.target() is None:
-            return False
-        actors.roll_back()
-        return True
+        return actors.lose_actor()
 
     def take(self, mode: str) -> WorldSnapshot:
         """Take a snapshot now. Raises StateNotSerializable and SnapshotAborted."""
@@ -136,8 +146,7 @@ class ActorSchedule:
             self.run(None, lambda: opened[0] not in collector.open_snapshots or actors.takeovers > takeovers)
         taken = [one for one in actors.snapshots[before:] if not opened or one.id == opened[0]]
         if not taken:
-            lost = "its coordinator was lost" if actors.takeovers > takeovers else "all actors crashed meanwhile"
-            detail = actors.aborted.get(opened[0], lost)
+            detail = actors.aborted.get(opened[0], "its coordinator was lost")
             raise SnapshotAborted(f"snapshot {opened[0]} was not taken: {detail}", snapshot=str(opened[0]))
         settle(actors)
         return taken[-1]
@@ -154,8 +163,3 @@ def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
     if not callable(getattr(choices, "choose", None)):
         raise ConfigError(f"choices={choices!r}: give a list of whole numbers, or an object with choose(count)")
     return CheckedChoices(choices)
-
-
-def _may_fire(process: ActorProcess, horizon: float) -> bool:
-    due = process.cell.next_due()
-    return due is not None and due <= horizon and not (process.machine.paused or process.ending)

@@ -30,9 +30,10 @@ def settle(actors: RecoverableActors) -> None:
 
 
 def drain_driver(actors: RecoverableActors) -> None:
-    """Let everything that the driver sent arrive; a new coordinator finds all actors before."""
+    """Let everything that the driver sent arrive; before, a new coordinator finds all actors, and a rollback ends."""
     if actors.coordinator.finding:
         settle(actors)
+    actors.finish_rollback()
     for receiver in actors.driver.waiting():
         actors.driver.take(receiver, actors.driver.unsent(receiver))
     actors.hurry(lambda sender, _: sender == DRIVER)
@@ -48,6 +49,7 @@ def give_birth(actors: RecoverableActors) -> None:
 
 def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
     """All that could be handled next: the first message of each channel, and the first timer of each actor."""
+    actors.finish_rollback()
     found = []
     for process in actors.processes.values():
         if not process.ended:

@@ -6,7 +6,7 @@ same numbers, as the Driver's machine orders. So what a test asked for is done o
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from rayshot.errors import ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
@@ -71,6 +71,16 @@ class DriverOutPort(OutPort):
         self._driver.send(self._receiver, message)
 
 
+class _Answer(NamedTuple):
+    """The answer to a call, a copy: the value, or with `ok` False the error, as a life of the system gave it."""
+
+    call_id: int
+    value: Any
+    ok: bool
+    tags: tuple[SnapshotId, ...]
+    incarnation: int
+
+
 class ActorDriver(SimulatedDriver):
     """See the module."""
 
@@ -82,6 +92,8 @@ class ActorDriver(SimulatedDriver):
         self._futures: dict[int, Future] = {}
         self._calls: dict[int, tuple[str, int]] = {}
         """Call -> its receiver, and the number of its message."""
+        self._answers: list[_Answer] = []
+        """Those of a life of which the driver has not heard yet."""
         self.before = dict(sent)
         self.taken.update(sent)
         self.ended = set(gone)
@@ -141,18 +153,29 @@ class ActorDriver(SimulatedDriver):
         self.write(receiver, message)
         self.world.driver_has_to_send(receiver)
 
-    def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
-        """Take the answer to a call. It is of the present life, as it comes at once."""
-        self.tell(AnswerArrived(tags, *self._calls.get(call_id, ("", 0)), self.machine.incarnation))
-        future = self._futures.get(call_id)
-        if future is None:
-            return  # the call was made by a driver that lived before this world
+    def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], incarnation: int, *, ok: bool) -> None:
+        """Take the answer to a call; one of a life of which the driver has not heard waits until it has."""
+        if call_id in self._futures:  # else the call was made by a driver that lived before this world
+            value, ok = self._copied(value, ok=ok)
+        self._answers.append(_Answer(call_id, value, ok, tags, incarnation))
+        self._take_answers()
+
+    def _copied(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
         if ok:
             try:
                 _, (value,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
             except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-                value, ok = sendable(error), False
-        future.settle(value, ok=ok)
+                return sendable(error), False
+        return value, ok
+
+    def _take_answers(self) -> None:
+        taken = [answer for answer in self._answers if answer.incarnation <= self.machine.incarnation]
+        self._answers = [answer for answer in self._answers if answer.incarnation > self.machine.incarnation]
+        for answer in taken:
+            of = self._calls.get(answer.call_id, ("", 0))
+            self.tell(AnswerArrived(answer.tags, *of, answer.incarnation))
+            if answer.call_id in self._futures:
+                self._futures[answer.call_id].settle(answer.value, ok=answer.ok)
 
     # Transport -------------------------------------------------------------------------------------------------
 
@@ -164,6 +187,7 @@ class ActorDriver(SimulatedDriver):
         self.ended = set(gone)
         for receiver in self.waiting():
             self.world.driver_has_to_send(receiver)
+        self._take_answers()
 
     def receiver_ended(self, receiver: str) -> None:
         """Note that `receiver` ended: messages that wait for it are dead letters."""

@@ -57,7 +57,7 @@ def explore(
         seed: the seed of the first schedule.
         seconds: a limit of virtual time, after which no timer fires; for actors whose timers set themselves again.
         snapshots: how many in each world; this and the following arguments are as for SimulatedSystem.
-        crashes: how many in each world.
+        crashes: how many times an actor dies, in each world.
         takeovers: how many in each world.
         deadlines: how many in each world.
         mode: the mode of the snapshots.

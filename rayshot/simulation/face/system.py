@@ -47,8 +47,8 @@ class SimulatedSystem:
             as the actors depend only on their messages: no clock, no random numbers, no order of sets.
         choices: instead of a seed, the list of an earlier run (`world.choices`), or your own source of choices.
         snapshots: how many snapshots are taken while the world runs, at chosen moments.
-        crashes: how many times all actors crash, at chosen moments, and come back from the last committed snapshot.
-            There is no crash before the first one.
+        crashes: how many times an actor dies, at chosen moments. Its death is seen later: until then the others go on.
+            Then all actors go back to the last committed snapshot, step by step. Nobody dies before the first one.
         takeovers: how many times the coordinator is lost, at chosen moments, and a new one takes over. Its open
             snapshots are aborted. It may have been only thought dead: then it goes on for a while as a rival, and the
             log refuses its snapshots.
@@ -132,7 +132,7 @@ class SimulatedSystem:
             seed: this and the following arguments are as for SimulatedSystem.
             choices: used instead of a seed.
             snapshots: how many are taken while it runs.
-            crashes: how many times all crash, and come back from the last snapshot, which may be this one.
+            crashes: how many times an actor dies, and all go back to the last snapshot, which may be this one.
             takeovers: how many times a new coordinator takes over.
             deadlines: how many times the deadline of a snapshot passes at one actor.
             network: what happens to packets.
@@ -162,7 +162,7 @@ class SimulatedSystem:
         return world
 
     def __repr__(self) -> str:
-        living = len(self._actors.processes) - len(self._actors.processes.keys() & self._actors.ended)
+        living = sum(self._actors.is_current(p) and not p.ended for p in self._actors.processes.values())
         return f"<SimulatedSystem {self.system!r} with {living} actors, after {self.events} events>"
 
     def __enter__(self) -> Self:
@@ -207,13 +207,22 @@ class SimulatedSystem:
 
     @property
     def actors(self) -> Mapping[str, Any]:
-        """The live instances by name, of all actors that are constructed and have not ended. Only look at them."""
-        there = self._actors.processes.values()
+        """The live instances by name, of all actors that are constructed and have not ended. Only look at them.
+
+        While all go back to a snapshot, an actor that is not loaded yet is missing.
+        """
+        there = (process for process in self._actors.processes.values() if self._actors.is_current(process))
         return MappingProxyType({p.name: p.cell.instance for p in there if p.cell.born and not p.ended})
 
     def state(self, name: str) -> Any:
         """The live state that a snapshot would record for an actor now. Raises ActorNotFound, also before birth."""
-        cell = self._process(name).cell
+        process = self._process(name)
+        if not self._actors.is_current(process):
+            raise ActorNotFound(
+                f"the actor {name!r} died, or goes back to a snapshot and is not loaded yet: let the world run",
+                actor=name,
+            )
+        cell = process.cell
         if not cell.born:
             raise ActorNotFound(f"the actor {name!r} is not constructed yet: let the world run", actor=name)
         return cell.state()["state"]
@@ -262,7 +271,7 @@ class SimulatedSystem:
 
     @property
     def rollbacks(self) -> int:
-        """How many times all actors crashed and came back."""
+        """How many times all actors went back to a snapshot. Deaths that are close to each other are one time."""
         return self._actors.rollbacks
 
     @property
@@ -308,7 +317,7 @@ class SimulatedSystem:
         return self._schedule.take(mode or self._schedule.mode)
 
     def crash(self) -> None:
-        """Let all actors crash now, and come back from the last committed snapshot.
+        """Let all actors crash now, and come back from the last committed snapshot, before this returns.
 
         Raises SnapshotNotFound if there is none.
         """
@@ -318,7 +327,10 @@ class SimulatedSystem:
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """All that could be handled next: the first message of each channel, and the first timer of each actor."""
+        """All that could be handled next: the first message of each channel, and the first timer of each actor.
+
+        If an actor died, or all are on their way back to a snapshot, they arrive there before.
+        """
         return pending(self._actors)
 
     def step(self, which: int | Pending | None = None, *, channel: tuple[str, str] | None = None) -> Step | None:

@@ -172,14 +172,18 @@ class CoordinatedNetwork(Network[P], ABC):
             return
         process = self.processes[name]
         if process.alive:
-            process.generation = generation
-            coordinator.highest = max(coordinator.highest, process.highest_heard)
-            coordinator.lost[name] = process.machine.open_snapshots
-            for snapshot in process.machine.open_snapshots:
-                process.tell(DeadlinePassed(snapshot))
+            self.find_one(coordinator, process)
         coordinator.finding.discard(name)
         if not coordinator.finding:
             self.found_all(coordinator)
+
+    def find_one(self, coordinator: Coordinator, process: P) -> None:
+        """Let a process listen to this coordinator from now on, which learns what the process knows of older ones."""
+        process.generation = coordinator.generation
+        coordinator.highest = max(coordinator.highest, process.highest_heard)
+        coordinator.lost[process.name] = process.machine.open_snapshots
+        for snapshot in process.machine.open_snapshots:
+            process.tell(DeadlinePassed(snapshot))
 
     def found_all(self, coordinator: Coordinator) -> None:
         """Let a new coordinator take over, since it has asked all processes."""

@@ -87,16 +87,16 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
     # What a world says -----------------------------------------------------------------------------
 
     @abstractmethod
-    def origin(self) -> S | None:
-        """The snapshot from which a new life goes on; None: from the start."""
+    def target(self) -> S | None:
+        """The snapshot to which a rollback would go; None: to the start."""
 
     @abstractmethod
-    def members(self, origin: S | None) -> tuple[frozenset[str], Collection[str]]:
+    def members(self, target: S | None) -> tuple[frozenset[str], Collection[str]]:
         """The processes of a life that goes on from there, and those that had ended before."""
 
     @abstractmethod
     def life_began(self, life: Life[S]) -> None:
-        """Note that the log has a new life, which is the present one."""
+        """Note that the log has the record of a rollback: this life is the present one now."""
 
     @abstractmethod
     def bring_back(self, name: str, machine: Participant, number: int) -> P:
@@ -105,6 +105,9 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
     @abstractmethod
     def on_roll_back_driver(self, driver: SimulatedDriver, number: int) -> None:
         """Let a driver hear of a life that runs."""
+
+    def life_ended(self) -> None:
+        """Note that all will go back: the processes of the present life are told to stop."""
 
     def storage_refuses(self) -> bool:
         """Whether the storage cannot be reached now."""
@@ -126,7 +129,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
             self.push(self.on_detect, process)
             return
         if process.incarnation == self.incarnation:
-            self.coordinator.tell(ProcessDied(process.name, "simulated"))
+            self.coordinator.tell(ProcessDied(process.name, "it crashed"))
         lost = ProcessLost(process.incarnation, process.name, process.start, "simulated", float(self.steps))
         self.on_decide(self.decider, lost)
 
@@ -141,6 +144,8 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
     def _carry_out_of(self, decider: Decider, effect: RecoveryEffect) -> None:
         match effect:
             case StopHandlers(life):
+                if decider is self.decider:
+                    self.life_ended()
                 for process in self.processes.values():
                     self.push(self.on_stop_handlers, process, life)
             case BeginLife():
@@ -185,14 +190,18 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         self.counts["rollbacks"] += 1
         self.past = self.past.gone_back(float(self.steps), None)
         self.coordinator.alive = self.choose(4) == 0
-        self.incarnation += 1
-        origin = self.origin()
+        self.life_began(self.begin_life(self.incarnation + 1))
+
+    def begin_life(self, number: int) -> Life[S]:
+        """Let this life be the present one, with a coordinator of its own."""
+        self.incarnation = number
+        origin = self.target()
         processes, ended = self.members(origin)
         self.ended = set(ended)
-        collector = self.machines.collector(self.incarnation, 0, set(ended))
+        collector = self.machines.collector(number, 0, set(ended))
         self.install(Coordinator(self.generation + 1, collector, self))
-        life = self.lives[self.incarnation] = Life(self.coordinator, origin, processes)
-        self.life_began(life)
+        life = self.lives[number] = Life(self.coordinator, origin, processes)
+        return life
 
     # Loading ---------------------------------------------------------------------------------------
 
@@ -258,18 +267,25 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         before.alive = old.alive
         return old
 
-    def found_all(self, coordinator: Coordinator) -> None:
-        """See CoordinatedNetwork. Who died or was not resumed is missed: then all go back."""
-        number = self.incarnation
-        life = self.lives.get(number)
+    def missing(self) -> tuple[str, ...]:
+        """The processes that should run in the present life and do not, sorted."""
+        number, life = self.incarnation, self.lives.get(self.incarnation)
         listed = life.processes if life and number in self.marked else frozenset[str]()
         members = {process.name for process in self.processes.values() if process.incarnation == number}
-        lost = tuple(sorted(name for name in members | listed if not self._runs(name)))
-        self.on_decide(self.decider, TookOver(number, number in self.marked, lost, float(self.steps), self.past))
+        return tuple(sorted(name for name in members | listed if not self._runs(name)))
+
+    def found_all(self, coordinator: Coordinator) -> None:
+        """See CoordinatedNetwork. If anybody is missing, or the life may not run, all go back."""
+        number = self.incarnation
+        event = TookOver(number, number in self.marked, self.missing(), float(self.steps), self.past)
+        self.on_decide(self.decider, event)
         if self.is_whole:
+            for process in self.processes.values():
+                if process.incarnation == number and process.generation < coordinator.generation:
+                    self.find_one(coordinator, process)  # a coordinator that was replaced had it loaded meanwhile
             super().found_all(coordinator)
-            if self.incarnation > 1:
-                self._tell_drivers(self.incarnation)
+            if number > 1:
+                self._tell_drivers(number)
 
     def _runs(self, name: str) -> bool:
         process = self.processes.get(name)
