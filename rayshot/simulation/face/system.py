@@ -271,7 +271,7 @@ class SimulatedSystem:
 
     @property
     def rollbacks(self) -> int:
-        """How many times all actors went back to a snapshot. Deaths that are close to each other are one time."""
+        """How many times all actors went back to a snapshot. One time may follow from several deaths."""
         return self._actors.rollbacks
 
     @property
