@@ -210,7 +210,10 @@ RecoveryEvent = (
 
 @dataclass(frozen=True, slots=True)
 class StopHandlers:
-    """No process of this life or an earlier one works any more: it handles and sends nothing."""
+    """No process of this life or an earlier one works any more: it handles and sends nothing.
+
+    No snapshot of this life begins any more, and none that began is stored: it would lack the process that was lost.
+    """
 
     life: int
 

@@ -25,6 +25,10 @@ class RollingBackWorld(World):
         """See RollingBackNetwork."""
         return self.odds(self.settings.store_failures_one_in)
 
+    def order_is_lost(self) -> bool:
+        """See RollingBackNetwork."""
+        return self.choose(10) > 0
+
     def target(self) -> Commit | None:
         """See RollingBackNetwork."""
         return self.newest_commit()

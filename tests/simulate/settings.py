@@ -201,7 +201,7 @@ SHORT_SNAPSHOTS: tuple[Mapping[str, int], ...] = (
     {"snapshots": 2},
     {"rivals": 1},
     {"rivals": 1},
-    {"snapshots": 1, "own_snapshots_one_in": 8},
+    {"snapshots": 1, "own_snapshots_one_in": 5},
     {"alone": 1},
     {"snapshots": 1, "alone": 1},
     {"snapshots": 1, "alone": 1, "initiators": 2},

@@ -242,6 +242,6 @@ def test_a_wrong_machine_of_recovery_is_noticed_by_what_a_users_test_says(machin
 
 
 def test_a_snapshot_that_an_actor_begins_after_a_death_would_lack_the_dead(monkeypatch):
-    monkeypatch.setattr(RecoverableActors, "life_ended", lambda self: None)
+    monkeypatch.setattr(RecoverableActors, "end_life", lambda self: None)
     with pytest.raises((ScheduleFailed, AssertionError)):
         explore(trade, schedules=2 * SCHEDULES, check=all_goes_on, **WORLDS["one dies"])

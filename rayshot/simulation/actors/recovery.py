@@ -132,10 +132,6 @@ class RecoverableActors(ActorNetwork):
             self.note(f"the death of {process.name} is seen")
         super().on_detect(process)
 
-    def life_ended(self) -> None:
-        """See RollingBackNetwork. A snapshot that begins now would lack the actor that died: nobody takes it."""
-        self.coordinator.alive = False
-
     def life_began(self, life: Life[WorldSnapshot]) -> None:
         """See RollingBackNetwork. Actors that the snapshot does not hold are gone at once."""
         assert life.origin is not None, "nobody crashes before there is a snapshot"

@@ -106,11 +106,16 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
     def on_roll_back_driver(self, driver: SimulatedDriver, number: int) -> None:
         """Let a driver hear of a life that runs."""
 
-    def life_ended(self) -> None:
-        """Note that all will go back: the processes of the present life are told to stop."""
+    def end_life(self) -> None:
+        """Let the present life take no more snapshots: one that begins now would lack the process that was lost."""
+        self.coordinator.alive = False
 
     def storage_refuses(self) -> bool:
         """Whether the storage cannot be reached now."""
+        return False
+
+    def order_is_lost(self) -> bool:
+        """Whether an order to stop is lost on its way. Then what the process was works until it is loaded."""
         return False
 
     def welcome(self, process: P) -> None:
@@ -145,7 +150,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         match effect:
             case StopHandlers(life):
                 if decider is self.decider:
-                    self.life_ended()
+                    self.end_life()
                 for process in self.processes.values():
                     self.push(self.on_stop_handlers, process, life)
             case BeginLife():
@@ -167,7 +172,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
 
     def on_stop_handlers(self, process: P, life: int) -> None:
         """What a process was in an old life does nothing any more."""
-        if process.incarnation <= life:
+        if process.incarnation <= life and not self.order_is_lost():
             process.alive = False
 
     # Beginning a life ------------------------------------------------------------------------------
