@@ -206,8 +206,10 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
 
     def write_when_it_joined(self):
         under_way.UNSAID_S = 60.0
-        intend = self._committer._intend
-        self._committer._intend = lambda *args: eventually(lambda: "young" in self._members.hosts, 30) and intend(*args)
+        intend = self._life._committer._intend
+        self._life._committer._intend = lambda *args: (
+            eventually(lambda: "young" in self._life.members.hosts, 30) and intend(*args)
+        )
 
     coordinator = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
     ray.get(coordinator.__ray_call__.remote(write_when_it_joined))

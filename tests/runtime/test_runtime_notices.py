@@ -61,7 +61,7 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
 def test_an_actor_whose_coordinator_died_of_its_wish_to_join_is_a_member_of_the_next_one(system):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._term))  # noqa: E731
+    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life.term))  # noqa: E731
     first = life()
     die_at(system, "notice_join")
     bob = Account.options(name="bob").remote(2)
@@ -87,13 +87,13 @@ def test_an_actor_that_had_joined_and_was_not_made_yet_is_brought_in(system):
     assert ray.get([alice.read.remote(), bob.read.remote()]) == [1, 2]
 
     def forget(coordinator):
-        coordinator._runner._collector._processes.discard("bob")
-        return coordinator._members.hosts.pop("bob")
+        coordinator._life.runner._collector._processes.discard("bob")
+        return coordinator._life.members.hosts.pop("bob")
 
     coordinator = system._identity.coordinator
     handle = ray.get(coordinator.__ray_call__.remote(forget))
     assert set(system.snapshot().actors) == {"alice"}
-    term = ray.get(coordinator.__ray_call__.remote(lambda self: self._term))
+    term = ray.get(coordinator.__ray_call__.remote(lambda self: self._life.term))
     ray.get(handle.rejoin.remote(Issuer(1, term)))
     assert set(system.snapshot().actors) == {"alice"}, "the living coordinator had answered it"
     ray.get(handle.__ray_call__.remote(lambda self: setattr(self, "_joined_term", term - 1)))
@@ -151,12 +151,12 @@ def test_what_is_said_twice_counts_once(new_system):
     last = system.snapshot()
     ray.get(coordinator.leaving.remote("bob"))
     ray.get(coordinator.refuse.remote(taken.id, "alice", "too late", AbortReason.CAPTURE_FAILED))
-    assert ray.get(coordinator.__ray_call__.remote(lambda self: self._runner._ends.leaving)) == set()
+    assert ray.get(coordinator.__ray_call__.remote(lambda self: self._life.runner._ends.leaving)) == set()
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
 
 
 def tokens_at(coordinator):
-    return ray.get(coordinator.__ray_call__.remote(lambda self: [*self._runner._admission.asked._waiting]))
+    return ray.get(coordinator.__ray_call__.remote(lambda self: [*self._life.runner._admission.asked._waiting]))
 
 
 def keep_busy(system, alice, file):
@@ -176,7 +176,7 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
     (token,) = eventually(lambda: tokens_at(coordinator))
     behind = coordinator.snapshot.remote(Order())
-    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._runner._admission._wanted))))
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._life.runner._admission._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
     ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
@@ -199,7 +199,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
     record = Record(snapshot, "alice", True, sent, transported=sent, released=sent, received=received, arrived=received)
     arrived = Arrived(record, 0.0, 0, b"")
-    ray.get(coordinator.__ray_call__.remote(lambda self: self._runner._take([arrived])))
+    ray.get(coordinator.__ray_call__.remote(lambda self: self._life.runner._take([arrived])))
     ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
     with pytest.raises(ray.exceptions.RayTaskError, match=r"inconsistent.*5 received, 5 arrived, 1 sent"):
         ray.get(waiting, timeout=20)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ray
 
 
 def term_of(system):
-    return ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._term))
+    return ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life.term))
 
 
 def test_a_coordinator_that_was_replaced_and_does_not_know_it_stops_nobody(system):

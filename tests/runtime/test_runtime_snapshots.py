@@ -42,7 +42,7 @@ def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(sys
     young = Account.options(name="young").remote(0)
     ray.get(young.read.remote())
     host = ray.get(system._identity.coordinator.actors.remote())["young"]
-    now = Issuer(1, ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._term)))
+    now = Issuer(1, ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life.term)))
     ray.get(
         host.begin.remote(now, ended.id, 0, frozenset(), False)
     )  # as by a marker of one who has not heard of its end

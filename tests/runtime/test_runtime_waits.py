@@ -49,7 +49,7 @@ def pid_of(system, actor):
 
 def is_watched(name):
     coordinator = ray.get_actor(coordinator_name(name), namespace=NAMESPACE)
-    return ray.get(coordinator.__ray_call__.remote(lambda self: self._birth.is_watched))
+    return ray.get(coordinator.__ray_call__.remote(lambda self: self._life.birth.is_watched))
 
 
 @contextlib.contextmanager
@@ -128,7 +128,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
 
     def hang(self):
         under_way.STORE_S = 0.5
-        self._committer.store = lambda *_arguments: time.sleep(1e6)
+        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
 
     coordinator = system._identity.coordinator
     ray.get(coordinator.__ray_call__.remote(hang))

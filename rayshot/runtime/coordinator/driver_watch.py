@@ -16,8 +16,7 @@ from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
 from rayshot.runtime.ray.futures import when_answered
 
 if TYPE_CHECKING:
-    from rayshot.runtime.coordinator.birth import Birth
-    from rayshot.runtime.coordinator.members import Members
+    from rayshot.runtime.coordinator.life import Life
 
 log = logging.getLogger("rayshot")
 GUESTS_WAIT_S = 5.0
@@ -32,9 +31,7 @@ class DriverWatch(Inquiry):
     driver's channels, and forget its counters when a snapshot holds the last ones.
     """
 
-    _lock: threading.RLock
-    _birth: "Birth"
-    _members: "Members"
+    _life: "Life"
     refuse: Callable[[SnapshotId, str, str, AbortReason], None]
 
     def __init__(self) -> None:
@@ -55,7 +52,7 @@ class DriverWatch(Inquiry):
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_starter(self, held: list[Any]) -> None:
         """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
-        self._birth.watch(*held)
+        self._life.birth.watch(*held)
 
     def _driver_lost(self, name: str, value: object) -> None:
         if isinstance(value, ray.exceptions.OwnerDiedError) and self._drivers.pop(name, None) is not None:
@@ -63,8 +60,8 @@ class DriverWatch(Inquiry):
 
     def _tell_of_death(self, name: str) -> None:
         log.info("%s is gone: its channels are closed", name)
-        with self._lock:
-            self._members.tell_all("driver_died", name)
+        with self._life.lock:
+            self._life.members.tell_all("driver_died", name)
 
     @ray.method(concurrency_group="wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
@@ -75,8 +72,8 @@ class DriverWatch(Inquiry):
         """
         deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
         while time.monotonic() < deadline:
-            with self._lock:
-                under_way = self._runner.under_way.get(snapshot)
+            with self._life.lock:
+                under_way = self._life.runner.under_way.get(snapshot)
             if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
                 return
             was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet

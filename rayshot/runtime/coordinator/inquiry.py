@@ -9,13 +9,13 @@ from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig
-    from rayshot.runtime.coordinator.collector_runner import CollectorRunner
+    from rayshot.runtime.coordinator.life import Life
 
 
 class Inquiry:
     """A base of the coordinator's class."""
 
-    _runner: "CollectorRunner"
+    _life: "Life"
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def version(self) -> str:
@@ -25,4 +25,4 @@ class Inquiry:
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def config(self) -> "SnapshotConfig":
         """When snapshots are taken now, and which are kept."""
-        return self._runner.config
+        return self._life.runner.config

@@ -1,6 +1,5 @@
 """Questions of actors and programs to a coordinator about actors. They change nothing."""
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Ending, Stop
 
 if TYPE_CHECKING:
-    from rayshot.runtime.coordinator.members import Members
+    from rayshot.runtime.coordinator.life import Life
 
 FATE_S = 30.0
 
@@ -20,9 +19,7 @@ FATE_S = 30.0
 class Questions:
     """A base of the coordinator's class."""
 
-    _lock: threading.RLock
-    _members: "Members"
-    _stop: Stop | None
+    _life: "Life"
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str) -> Stop | Ending:
@@ -31,24 +28,25 @@ class Questions:
         If the actor is still a member, waits at most FATE_S seconds for the news that explains its death.
         """
         deadline = time.monotonic() + FATE_S
-        while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
+        life = self._life
+        while life.stopped is None and name in life.members.hosts and time.monotonic() < deadline:
             time.sleep(TICK_S)
-        with self._lock:
-            return self._stop or self._members.fate(name)
+        with life.lock:
+            return life.stopped or life.members.fate(name)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:
         """Ray handles of the living actors by name."""
-        with self._lock:
-            return dict(self._members.hosts)
+        with self._life.lock:
+            return dict(self._life.members.hosts)
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The dead letters of the actors that have ended."""
-        return self._members.letters.all()
+        return self._life.members.letters.all()
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:
         """Whether an actor of that name lives: False if it has ended, None if it never existed."""
-        with self._lock:
-            return self._members.is_there(name)
+        with self._life.lock:
+            return self._life.members.is_there(name)
