@@ -34,7 +34,7 @@ for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the
         assert proof == blake3(msgpack.packb(written)).hexdigest(), f"{path} is damaged"
     record = {"snapshot": (), "attempt": 0, "origin_position": position} | written
     kind, writer, name = record["kind"], record["writer"], tuple(record["snapshot"])
-    if kind == "epoch" and record["incarnation"] >= latest[1]:
+    if kind in ("epoch", "rollback") and record["incarnation"] >= latest[1] + (kind == "rollback"):
         latest, taken_over = (writer, record["incarnation"]), taken_over | {latest[0]} - {writer}
     elif kind in ("delete", "expire") and writer not in taken_over:
         ends[name] += (retained.pop(name, None) is not None) if kind == "delete" else (name not in retained)

@@ -9,7 +9,8 @@ class RecoveryPolicy:
     """When a system gives up, and how long it pauses before it goes back.
 
     Attributes:
-        failures_max: the system stops at the first failure behind so many rollbacks; None for any number.
+        failures_max: the system stops at the first failure behind so many rollbacks, for whatever reason; None for any
+            number.
         fruitless_max: the system stops at the first loss behind so many rollbacks in a row that led nowhere.
         pause_s: seconds between a failure and the new life, if a rollback was less than `stable_s` before the failure.
         pause_factor: each further one multiplies the pause by it, up to `pause_max_s`.
@@ -98,8 +99,8 @@ class Past:
 class TookOver:
     """A coordinator was begun again, and read the log. It is the first event of its machine.
 
-    `life` is the newest in the log; `marked`: its mark is there. `lost` are processes that should run in it and do not:
-    they are dead, belong to another life, or wait to be resumed.
+    `life` is the newest in the log; `marked`: its mark is there. `lost` are the processes that should be in it and are
+    dead. `idle`: some live, and do not run in it: they belong to an earlier life, or wait to be resumed.
     """
 
     life: int
@@ -107,6 +108,7 @@ class TookOver:
     lost: tuple[str, ...]
     at: float
     past: Past = Past()
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)

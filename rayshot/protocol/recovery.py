@@ -187,9 +187,9 @@ class Recovery:
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
         self.life, self._past = event.life, event.past
-        if event.lost:
+        if event.marked and event.lost:
             return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
-        if not event.marked:
+        if event.idle or not event.marked:  # nobody of this life has done anything, so nobody is to blame
             return self._go_back(None, "the coordinator died while it went back", event.at)
         return ()
 
@@ -222,6 +222,7 @@ class Recovery:
             return self._stop(lost.detail, lost.process)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1
+        self._postponed.pop(lost.process, None)
         if lost.start < STARTS_AT_ONCE:
             return (LoadProcess(self.life, lost.process, lost.start + 1),)
         return self._postpone(lost.process, lost.detail)
@@ -243,6 +244,7 @@ class Recovery:
 
     def _all_loaded(self) -> tuple[RecoveryEffect, ...]:
         self.phase, self._refusals = Phase.MARKING, 0
+        self._pauses += 1  # a pause that is not over yet is none of the mark
         return (MarkLife(self.life),)
 
     def _life_marked(self, life: int) -> tuple[RecoveryEffect, ...]:

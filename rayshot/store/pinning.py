@@ -25,6 +25,11 @@ def note_pin(store: Store, system: str, incarnation: int, pin: SnapshotId) -> No
     create_once(store, f"{pin_folder(system)}/{incarnation:0{LIFE_DIGITS}}-{pin}", str(pin).encode())
 
 
+def pin_of(store: Store, system: str, incarnation: int) -> SnapshotId | None:
+    """The pin under which this life began; None if it began without one. Raises BadManifest and StoreError."""
+    return _pins(store, system).get(incarnation)
+
+
 def follow_pin(store: Store, view: SystemView, pin: SnapshotId) -> Snapshot:
     """The snapshot to go on from: the newest of the lives under this pin, or else the pinned one.
 

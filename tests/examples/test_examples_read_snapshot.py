@@ -106,6 +106,17 @@ def test_it_finds_the_newest_snapshot_whatever_else_the_log_says(tmp_path: Path)
     assert proved(tmp_path) == "1-coordinator-2"
 
 
+def test_it_knows_a_life_that_the_system_began_by_itself(tmp_path: Path) -> None:
+    repository = open_bank(LocalStore(tmp_path), "w1")
+    make_snapshot(repository, Bank(), 1)
+    epoch = repository.log.epoch
+    assert epoch is not None
+    repository.log.roll_back(epoch, "w2", began_at=3.5, actor="bob", detail="bob died")
+    assert proved(tmp_path) == "1-coordinator-1"
+    make_snapshot(repository, Bank(), 1)
+    assert proved(tmp_path) == "2-coordinator-1"
+
+
 def append_blindly(folder: Path, record: Record) -> None:
     LocalStore(folder).create(log_key("bank", record.position), encode_record(record))
 

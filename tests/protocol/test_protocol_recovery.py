@@ -229,7 +229,8 @@ def test_who_takes_over_goes_on_where_all_run() -> None:
     [
         (TookOver(4, False, (), AT), BeginLife(4, None, "the coordinator died while it went back")),
         (TookOver(4, True, ("bob", "x"), AT), BeginLife(4, "bob", "it was lost while nobody coordinated")),
-        (TookOver(4, False, ("bob",), AT), BeginLife(4, "bob", "it was lost while nobody coordinated")),
+        (TookOver(4, False, ("bob",), AT, idle=True), BeginLife(4, None, "the coordinator died while it went back")),
+        (TookOver(4, True, (), AT, idle=True), BeginLife(4, None, "the coordinator died while it went back")),
     ],
 )
 def test_who_takes_over_a_life_that_does_not_run_begins_the_next(event: TookOver, begin: BeginLife) -> None:
@@ -280,6 +281,25 @@ def test_storage_that_is_away_while_a_process_is_loaded_uses_up_no_start() -> No
         assert tell(machine, PauseOver(pause.number)) == (LoadProcess(2, "bob", 1),), number
     assert tell(machine, LoadRefused(1, "bob", 1, "old"), LoadRefused(2, "bob", 2, "never")) == ()
     assert tell(machine, ProcessLoaded(2, "bob", 1)) == (MarkLife(2),)
+
+
+def test_a_load_that_waits_for_a_pause_and_a_new_start_are_one_load() -> None:
+    machine = loading(None, "bob")
+    (pause,) = tell(machine, LoadRefused(2, "bob", 1, "the storage is away"))
+    assert isinstance(pause, Pause)
+    assert tell(machine, lost(life=2)) == (LoadProcess(2, "bob", 2),)
+    assert tell(machine, PauseOver(pause.number)) == ()
+    assert tell(machine, ProcessLoaded(2, "bob", 2)) == (MarkLife(2),)
+    assert tell(machine, PauseOver(pause.number)) == ()
+
+
+def test_coordinators_that_die_one_after_the_other_lead_nowhere_by_nobodys_fault() -> None:
+    past = Past().gone_back(AT, "bob")
+    for number in range(9):
+        effects = tell(Recovery(2), TookOver(2, False, ("alice",), AT + 999 * (number + 1), past, idle=True))
+        assert effects[-1] == BeginLife(2, None, "the coordinator died while it went back")
+        past = past.gone_back(AT + 999 * (number + 1), None)
+    assert past.fruitless == 1
 
 
 def test_a_mark_that_cannot_be_written_is_tried_again() -> None:

@@ -1,12 +1,16 @@
 """`System.restart`: one call stops a system and goes on from there, in new processes."""
 
+from types import SimpleNamespace
+
 import pytest
 import ray
 
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch, ConfigError, RestoreFailed, SystemDown
+from rayshot.runtime.life import restarting
 from rayshot.store.locate import open_store
+from rayshot.store.pinning import pin_of
 from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
 from tests.runtime.test_runtime_restore import running
 from tests.runtime.workloads import Account, Sink, Source
@@ -120,3 +124,50 @@ def test_a_snapshot_that_cannot_be_taken_leaves_the_system_as_it_was(new_system)
         system.restart()
     assert ray.get(alice.read.remote()) == 1
     assert list(open_store(system.storage).list(f"{system.name}/manifests")) == []
+
+
+def test_a_restart_stays_under_the_pin_of_the_life_before(new_system, monkeypatch):
+    system = new_system()
+    ray.get(Account.options(name="alice").remote(1).read.remote())
+    pinned = system.snapshot()
+    system.shutdown()
+    monkeypatch.setenv("RAYSHOT_RESTORE_SNAPSHOT", str(pinned.id))
+    resumed = rayshot.resume(system.name, storage=system.storage, begin=lambda _: None)
+    new_system.made.append(resumed)
+    again = resumed.restart()
+    new_system.made.append(again)
+    assert pin_of(open_store(system.storage), system.name, again.incarnation) == pinned.id
+
+
+def test_a_program_with_another_key_is_refused_before_the_stop(new_system, monkeypatch):
+    system = new_system()
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    other = SimpleNamespace(signing=SimpleNamespace(key_id="another"))
+    monkeypatch.setattr(restarting, "load_keyring", lambda local: other)
+    with pytest.raises(ConfigError, match="with the key another, and the system signs with"):
+        system.restart()
+    assert ray.get(alice.read.remote()) == 1
+
+
+def test_a_with_block_ends_the_life_that_a_restart_in_it_began(new_system):
+    with new_system() as system:
+        ray.get(Account.options(name="alice").remote(1).read.remote())
+        again = system.restart()
+        assert ray.get(again.get_actor("alice").read.remote()) == 1
+    assert running(again) == []
+
+
+def test_where_another_program_was_faster_the_error_says_how_to_reach_that_life(new_system, monkeypatch):
+    system = new_system()
+    ray.get(Account.options(name="alice").remote(1).read.remote())
+    begin = restarting.bring_back
+
+    def too_late(*arguments, **options):
+        new_system.made.append(rayshot.restore(system.storage, system=system.name))
+        return begin(*arguments, **options)
+
+    monkeypatch.setattr(restarting, "bring_back", too_late)
+    with pytest.raises(RestoreFailed, match=r"Another program has begun a life of it: rayshot.attach\("):
+        system.restart()
+    assert new_system.made[-1].status().state == "running"

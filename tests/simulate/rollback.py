@@ -26,7 +26,7 @@ class RollingBackWorld(World):
         return self.odds(self.settings.store_failures_one_in)
 
     def order_is_lost(self) -> bool:
-        """See RollingBackNetwork."""
+        """See RollingBackNetwork. Most are lost, so that packets of the old life meet the new one."""
         return self.choose(10) > 0
 
     def target(self) -> Commit | None:

@@ -39,7 +39,7 @@ class Trusting(Recovery):
 @mutant("who takes over finishes the rollback of another coordinator", **FALLING)
 class Finishing(Recovery):
     def _took_over(self, event):
-        return super()._took_over(replace(event, lost=(), marked=True))
+        return super()._took_over(replace(event, lost=(), idle=False, marked=True))
 
 
 @mutant("a loss before the life runs is forgotten", **DYING)

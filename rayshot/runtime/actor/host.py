@@ -237,7 +237,7 @@ class Host(Answering):
             self._process.request_snapshot(token)
             self._process.runner.wake.notify()
 
-    @order
+    @ray.method(concurrency_group="control")
     def open_channel(self, receiver: str) -> None:
         """Open the channel to `receiver`, so that markers can use it before any message does."""
         process = self._process

@@ -16,10 +16,11 @@ from rayshot.runtime.coordinator.clock import start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.life import Life
-from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED, notice
+from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body

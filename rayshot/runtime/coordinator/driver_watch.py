@@ -12,8 +12,8 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
-from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
 from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.life import Life

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import ray
 
 import rayshot
-from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig

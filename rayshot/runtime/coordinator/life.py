@@ -125,6 +125,8 @@ class Life:
         self.birth.end()
         self._heart.stop()
         self.members.tell_all("stop", stop)
+        for handle in self.members.in_the_making.values():  # they joined the coordinator before this one
+            self.members.order(handle, "stop", stop)
         self.runner.end(stop.error())
 
     def _stop_finally(self, snapshot: SnapshotId) -> None:

@@ -12,9 +12,8 @@ from typing import ParamSpec, TypeVar
 import ray
 
 from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
-UNTIL_ANSWERED = -1
-"""A value for Ray's `max_task_retries`: Ray repeats calls that do not reach a process, not calls that raise there."""
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from rayshot.runtime.coordinator.clock import TICK_S
-from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Ending, Stop
 

@@ -31,6 +31,7 @@ class Watches:
         self._on_death = on_death
         self._restarted = restarted
         self._pending: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
     def add(self, name: str, handle: Any) -> None:
         """Watch the process behind `handle`, and under this name no other one any more."""
@@ -39,28 +40,38 @@ class Watches:
 
     def drop(self, name: str) -> None:
         """Stop watching: the end of this process is expected."""
-        self._pending.pop(name, None)
+        with self._lock:
+            self._pending.pop(name, None)
 
     def drop_all(self) -> list[Any]:
         """Stop watching all: their ends are expected. Returns the pending calls; each is over when its process is."""
-        pending = list(self._pending.values())
-        self._pending.clear()
+        with self._lock:
+            pending = list(self._pending.values())
+            self._pending.clear()
         return pending
 
     def _ready(self, name: str, handle: Any, ref: Any, result: Any) -> None:
         if not isinstance(result, Exception) or self._pending.get(name) is not ref:
             return
         if isinstance(result, ray.exceptions.ActorUnavailableError) and not self._restarted:
-            log.info("%s cannot be reached now, and may live: %s", name, in_short(result))
+            log.debug("%s cannot be reached now, and may live: %s", name, in_short(result))
             threading.Thread(target=self._add_again, args=(name, handle, ref), daemon=True).start()
-        else:
-            del self._pending[name]
+        elif self._take(name, ref):
             threading.Thread(target=self._on_death, args=(name, in_short(result)), daemon=True).start()
 
-    def _add_again(self, name: str, handle: Any, ref: Any) -> None:
+    def _add_again(self, name: str, handle: Any, lost: Any) -> None:
         time.sleep(AGAIN_S)
-        if self._pending.get(name) is ref:
-            self.add(name, handle)
+        again = handle.watch.remote()
+        with self._lock:
+            if self._pending.get(name) is not lost:
+                return  # its end is expected by now, or another process is watched
+            self._pending[name] = again
+        when_answered(again, lambda result: self._ready(name, handle, again, result))
+
+    def _take(self, name: str, ref: Any) -> bool:
+        """Stop watching, if this is still the watch of that name; returns whether it was."""
+        with self._lock:
+            return self._pending.get(name) is ref and self._pending.pop(name) is ref
 
 
 def in_short(error: Exception) -> str:

@@ -1,11 +1,34 @@
 """A restart: a system that was stopped with a savepoint goes on from it at once, in new processes."""
 
-from rayshot.errors import RayshotError, RestoreFailed
+import logging
+
+import ray
+
+from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.model.configuration import CLAIM, SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
+from rayshot.runtime.life.opening import is_local
+from rayshot.runtime.ray.naming import find_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
+from rayshot.runtime.wire.keyring import load_keyring
+from rayshot.store.locate import open_store
+from rayshot.store.pinning import pin_of
+from rayshot.store.snapshot import Snapshot
+
+log = logging.getLogger("rayshot")
+
+
+def check_restart(snapshot: Snapshot, running: HostIdentity, fitting: Fitting) -> None:
+    """Raise if this program could not go on from such a snapshot: nothing was stopped yet. See `System.restart`."""
+    fitting.of(snapshot)
+    ours, theirs = load_keyring(local=is_local(running.storage)).signing.key_id, snapshot.envelope.key_id
+    if ours != theirs:
+        raise ConfigError(
+            f"this program would sign the snapshots of system {running.system!r} with the key {ours}, and the system "
+            f"signs with {theirs}: restart it from a program that has this key. The system goes on"
+        )
 
 
 def go_on_from(
@@ -13,20 +36,27 @@ def go_on_from(
 ) -> HostIdentity:
     """Begin the life after `before`; see `System.restart`. A savepoint that is not `kept` belongs to the new life."""
     storage, system = before.storage, before.system
+    where = f"rayshot.restore({storage!r}, system={system!r}, snapshot='{savepoint}')"
     try:
         return bring_back(
             storage,
             system,
-            Choice(lambda view: view.snapshot(savepoint)),
+            Choice(lambda view: view.snapshot(savepoint), pin_of(open_store(storage), system, before.incarnation)),
             fitting,
             claim=None if kept else CLAIM,
             config=config,
             trace=before.trace,
         )
-    except RayshotError as error:
+    except (RayshotError, ray.exceptions.RayError) as error:
+        evidence = error.evidence if isinstance(error, RayshotError) else {}
+        if isinstance(error, ConfigError) and find_coordinator(system) is not None:
+            advice = f"Another program has begun a life of it: rayshot.attach({system!r}) reaches that life"
+        else:
+            advice = f"Nothing is lost: {where} goes on from it, with this code or the code from before"
         raise RestoreFailed(
-            f"system {system!r} is stopped with the savepoint {savepoint}, and could not go on: {error}. Nothing is "
-            f"lost: rayshot.restore({storage!r}, system={system!r}, snapshot='{savepoint}') goes on from it, with this "
-            f"code or the code from before",
-            **{**error.evidence, "snapshot": str(savepoint)},
+            f"system {system!r} is stopped with the savepoint {savepoint}, and could not go on: {error}. {advice}",
+            **{**evidence, "snapshot": str(savepoint)},
         ) from error
+    except BaseException:
+        log.warning("the restart of %r was interrupted behind its stop: %s goes on from its savepoint", system, where)
+        raise

@@ -74,6 +74,7 @@ class System:
         self._coordinator = identity.coordinator
         self._port = attaching.begin(identity)
         self._line = Line(identity, self._port)
+        self._next: System | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +82,12 @@ class System:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown()
+        self.latest.shutdown()
+
+    @property
+    def latest(self) -> "System":
+        """The life that followed from this one by `restart`, again and again; this one if it was not restarted."""
+        return self if self._next is None else self._next.latest
 
     def __repr__(self) -> str:
         return f"System({self.name!r}, storage={self.storage!r}, life {self.incarnation})"
@@ -287,8 +293,9 @@ class System:
         """Stop the system with a savepoint and go on from it at once, in new processes: for new code or other options.
 
         First it takes a snapshot while the system runs, and checks that this program's classes and the arguments fit
-        it: if not, it raises, and the system goes on as if nothing had been asked. This snapshot also makes the stop
-        short, because the savepoint shares its bytes. The stop itself is `stop_with_savepoint`.
+        it: if not, it raises, and the system goes on as if nothing had been asked. What changes between this snapshot
+        and the stop is checked only behind the stop. The snapshot also makes the stop short, because the savepoint
+        shares its bytes. The stop itself is `stop_with_savepoint`.
 
         Args:
             label: the label of the savepoint, which is then kept for ever. Without a label, retention deletes the
@@ -298,23 +305,26 @@ class System:
             skip_missing_classes: as for `rayshot.restore`.
             options: as for `rayshot.restore`.
 
-        Returns the new life. This object is of the life that ended; handles of actors go on in the new one.
+        Returns the new life. This object is of the life that ended. Handles of actors go on in the new one; so do
+        `stop_on_sigterm` and a `with` block of this object, which ends the new life.
 
         Raises:
-            Incompatible, Untrusted, NotFound, ConfigError: the program or the arguments do not fit; the system goes on.
+            Incompatible, Untrusted, NotFound, ConfigError: the classes, keys or arguments of this program do not fit;
+                the system goes on.
             RestoreFailed: the system is stopped and could not go on. The message names the savepoint, which is there.
             SnapshotAborted, NoAnswer, SystemDown: as for `stop_with_savepoint`.
         """
         from rayshot.runtime.life.fitting import Fitting  # noqa: PLC0415 - late: few programs restart a system
-        from rayshot.runtime.life.restarting import go_on_from  # noqa: PLC0415
+        from rayshot.runtime.life.restarting import check_restart, go_on_from  # noqa: PLC0415
 
         if label is not None:
             check_label(label)
         fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
-        fitting.of(self.snapshot())
+        check_restart(self.snapshot(), self._identity, fitting)
         config, kept = self.config(), label is not None
         savepoint = self.stop_with_savepoint(label or "restart")
-        return System(go_on_from(savepoint.id, self._identity, fitting, config, kept=kept))
+        self._next = System(go_on_from(savepoint.id, self._identity, fitting, config, kept=kept))
+        return self._next
 
     def stop_on_sigterm(self, label: str, within_s: float) -> None:
         """After SIGTERM, stop the system with a savepoint first; then the signal has its usual effect.
@@ -328,9 +338,10 @@ class System:
                 terminationGracePeriodSeconds of a pod, RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
         """
         check_label(label)
-        leave_on_sigterm(lambda: self._leave(label, within_s), within_s)
+        leave_on_sigterm(lambda: self.latest.leave(label, within_s), within_s)
 
-    def _leave(self, label: str, within_s: float) -> str:
+    def leave(self, label: str, within_s: float) -> str:
+        """Stop with a savepoint within so many seconds, as a signal asks for; returns a text for the log."""
         savepoint = "" if self._line.closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 

@@ -10,6 +10,10 @@ SILENT_S = 30.0
 """The default limit in seconds. A living process answers in milliseconds, on a busy machine in some seconds."""
 
 
+UNTIL_ANSWERED = -1
+"""A value for Ray's `max_task_retries`: Ray repeats calls that do not reach a process, not calls that raise there."""
+
+
 def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
     """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds."""
     try:

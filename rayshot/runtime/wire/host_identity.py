@@ -81,9 +81,9 @@ End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, Ending]
 class Abandoned:
     """What a host tells a coordinator that took over.
 
-    `alive`: it takes messages and handles them. `loading`: its system is being restored. `receivers` are all actors to
-    which it has a channel, `ended` are the actors that it knows to have ended. `highest` is the highest counter of the
-    coordinator's snapshots that it heard of. `lost` are the snapshots that it gave up. `end` is the end of an actor
+    `alive`: it takes messages, and has not failed. `loading`: its system is being restored. `receivers` are all actors
+    to which it has a channel, `ended` are the actors that it knows to have ended. `highest` is the highest counter of
+    the coordinator's snapshots that it heard of. `lost` are the snapshots that it gave up. `end` is the end of an actor
     that ended or could not start, else None.
     """
 

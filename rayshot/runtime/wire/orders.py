@@ -2,7 +2,10 @@
 
 Ray may take a coordinator for dead that is only cut off, and start another one. The first one goes on until the storage
 refuses it. So each order says who gave it, and a host that has heard of a later coordinator drops the orders of earlier
-ones: otherwise a coordinator that was replaced could stop a system that is whole.
+ones: otherwise a coordinator that was replaced could stop a system that is whole. It can still begin a snapshot with
+`Host.record`, which the storage refuses.
+
+Ray repeats an order that is lost on its way. Each says a fact that stays true, so a second time changes nothing.
 """
 
 from collections.abc import Callable
@@ -10,6 +13,8 @@ from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import ray
+
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
 H = TypeVar("H", bound="Obedient")
 P = ParamSpec("P")
@@ -41,5 +46,7 @@ def order(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, Iss
         return method(host, *args, **kwargs) if host.obeys(issuer) else None
 
     del obeyed.__wrapped__  # Ray must read this signature, which has the issuer
-    marked: Callable[Concatenate[H, Issuer, P], R | None] = ray.method(concurrency_group="control")(obeyed)
+    marked: Callable[Concatenate[H, Issuer, P], R | None] = ray.method(
+        concurrency_group="control", max_task_retries=UNTIL_ANSWERED
+    )(obeyed)
     return marked

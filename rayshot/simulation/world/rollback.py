@@ -281,9 +281,13 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
 
     def found_all(self, coordinator: Coordinator) -> None:
         """See CoordinatedNetwork. If anybody is missing, or the life may not run, all go back."""
-        number = self.incarnation
-        event = TookOver(number, number in self.marked, self.missing(), float(self.steps), self.past)
-        self.on_decide(self.decider, event)
+        number, missing = self.incarnation, self.missing()
+        there = {process.name for process in self.processes.values() if self.is_current(process)}
+        lost = tuple(name for name in missing if name not in there)
+        took_over = TookOver(
+            number, number in self.marked, lost, float(self.steps), self.past, idle=len(lost) < len(missing)
+        )
+        self.on_decide(self.decider, took_over)
         if self.is_whole:
             for process in self.processes.values():
                 if process.incarnation == number and process.generation < coordinator.generation:
