@@ -48,10 +48,12 @@ def test_an_actor_that_had_failed_before_the_coordinator_died_is_not_taken_for_o
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     (host,) = ray.get(system._identity.coordinator.actors.remote()).values()
-    ray.get(host.__ray_call__.remote(lambda self: setattr(self._process, "failed", True)))  # its notice was lost
+    notice_lost = lambda self: setattr(self._process, "failure", "its disk is full")  # noqa: E731
+    ray.get(host.__ray_call__.remote(notice_lost))
     kill_coordinator(system)
     assert after_take_over(lambda: system.status().state == "stopped" or None)
-    assert "alice" in system.status().detail
+    assert "actor 'alice' of system" in system.status().detail
+    assert "(its disk is full)" in system.status().detail
 
 
 def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):

@@ -321,13 +321,14 @@ class Host(Answering):
             process.runner.leaving = False  # the new coordinator does not know it yet
             return Abandoned(
                 self._node,
-                process.runner.down is None and not process.failed,
+                process.runner.down is None and process.failure is None,
                 process.runner.loading,
                 tuple(process.channels.out),
                 process.runner.participant.ended_peers,
                 self._highest_counter,
                 lost,
                 process.recording.end,
+                process.failure,
             )
 
     @ray.method(concurrency_group="watch")

@@ -53,7 +53,7 @@ class ActorProcess:
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
-        self.failed = False
+        self.failure: str | None = None
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
         self._dropped = Dropped(self._end_dropped)
@@ -199,7 +199,7 @@ class ActorProcess:
 
     def fail(self, detail: str) -> None:
         """This actor has failed: the whole system stops. If the coordinator dies now, its successor asks."""
-        self.failed = True
+        self.failure = detail
         self.identity.coordinator.failed.remote(self.name, detail)
 
     def failed_to_start(self, error: BaseException) -> None:

@@ -205,7 +205,9 @@ class Life:
         if remains.stop is not None:
             self._stop(remains.stop)
         elif remains.dead:
-            self.died(remains.dead[0], "it died while nobody coordinated")
+            name = remains.dead[0]
+            failure = remains.answers[name].failure if name in remains.answers else None
+            self.died(name, failure or "it died while nobody coordinated")
 
     # Status ----------------------------------------------------------------------------------------------------
 
