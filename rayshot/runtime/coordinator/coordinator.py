@@ -77,8 +77,8 @@ class Coordinator(DriverWatch, Questions):
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more.
         """
         life, trigger = self._life, "request" if order.label is None else "savepoint"
-        request = Request(order.mode or life.runner.config.mode, order, trigger)
-        return life.window.take(order.traced, lambda: life.ask(request))
+        mode = order.mode or life.runner.config.mode
+        return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
 
     @notice
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str = "") -> None:
