@@ -56,7 +56,7 @@ class DrivenWorld(RollingBackNetwork[AccountProcess, Commit]):
             driver.creations.append(name)
             driver.contacts.append(name)
             self.write(driver, name, "construct", self.choose(30))
-            self.push(self.on_spawn, name, self.incarnation)
+            self.push(self.on_spawn, name, driver.machine.incarnation)  # it is made again in a life of which it hears
         else:
             receiver = driver.contacts[self.choose(len(driver.contacts))]
             self.write(driver, receiver, ("transfer", "call")[self.choose(2)], self.choose(10))

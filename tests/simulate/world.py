@@ -350,7 +350,7 @@ class World(DrivenWorld):
         """See Surroundings."""
         if end.reason is not None:
             self.counts[f"aborts: {end.reason.value}"] += 1
-            if end.reason is AbortReason.INCONSISTENT:
+            if end.reason is AbortReason.INCONSISTENT and coordinator is self.coordinator:  # see `store` for others
                 raise OracleFailure("inconsistent", f"{end.snapshot}: {end.detail}")
         committed = [commit.stored for commit in self.commits if commit.stored.cut.snapshot == end.snapshot]
         if (end.reason is None) != bool(committed) and coordinator is self.coordinator:
