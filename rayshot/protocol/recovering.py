@@ -134,7 +134,7 @@ class LogRefused:
 
 @dataclass(frozen=True, slots=True)
 class NoWayBack:
-    """There is no snapshot to go back to, or another coordinator has the system. Nothing was written."""
+    """The system cannot go back: no snapshot is there, or another coordinator leads it. Nothing was written."""
 
     detail: str
 

@@ -4,11 +4,12 @@ Whole-system rollback: one process is lost, and all go back to one cut. A lost p
 acknowledged what it sent, and no longer keep what it took.
 
 A rollback has five steps. (1) The handlers of the old life stop. (2) The log gets one record, which begins the new life
-and chooses its snapshot. Without this record there is no new life: otherwise a later coordinator could use its number
-again, and old packets would count. (3) Every process of the snapshot is loaded: a living one in its place, a lost one
-in a new start. Nobody sends before all are loaded, because a message to a process that is not loaded yet would be lost
-with what that process was before. (4) The new life is marked as running, where a later coordinator finds it. (5) All go
-on. Drivers hear of the new life only now: until then, what they send would meet processes that wait to be loaded.
+and chooses its snapshot. No life begins without this record: a later coordinator could give the same number to another
+life, and old packets would count there. (3) Every process of the snapshot is loaded: a living one in its place, a lost
+one in a new start. Nobody sends before all are loaded, because a message to a process that is not loaded yet would be
+lost with what that process was before. (4) The new life is marked as running, where a later coordinator finds it. (5)
+All go on. Drivers hear of the new life only now: until then, what they send would meet processes that wait to be
+loaded.
 
 Who was lost is named by life, process and start, where the start counts how often this process was begun in this life.
 News of another life or of an earlier start are old, and count for nothing. A process that is lost before its life runs
@@ -189,7 +190,7 @@ class Recovery:
         self.life, self._past = event.life, event.past
         if event.marked and event.lost:
             return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
-        if event.idle or not event.marked:  # nobody of this life has done anything, so nobody is to blame
+        if event.idle or not event.marked:  # the rollback was not finished, and no process caused that
             return self._go_back(None, "the coordinator died while it went back", event.at)
         return ()
 

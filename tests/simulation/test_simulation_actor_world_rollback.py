@@ -10,7 +10,7 @@ from rayshot.simulation.actors import network as actor_network
 from rayshot.simulation.actors.recovery import RecoverableActors
 from tests.simulation import mutants_of_recovery as mutants
 from tests.simulation.mutation import MUTANTS
-from tests.simulation.test_simulation_actor_world_schedules import Book, Guest, Teller, trade
+from tests.simulation.test_simulation_actor_world_schedules import Guest, keep_the_order_of_a_program, trade
 from tests.simulation.test_simulation_actor_world_takeovers import all_goes_on
 from tests.simulation.workloads import Account
 
@@ -56,18 +56,7 @@ def test_whoever_dies_and_whenever_all_go_back_to_a_snapshot_and_go_on(world):
 
 @pytest.mark.parametrize("network", ["ordered", "hostile"])
 def test_nothing_overtakes_what_the_program_had_seen_answered_whoever_dies_or_takes_over(network):
-    rollbacks = 0
-    for seed in range(200):
-        world = SimulatedSystem(seed, snapshots=2, crashes=3, takeovers=2, network=network)
-        book = world.create(Book, name="book")
-        teller = world.create(Teller, book, name="teller")
-        for name in ("ann", "bob"):
-            assert book.begin.remote(name).result()
-            teller.pay.tell(name, 10)
-        world.run()
-        rollbacks += world.rollbacks
-        assert (world.actors["book"].open, world.actors["book"].refused) == ({"ann": 10, "bob": 10}, 0), seed
-    assert rollbacks > 100
+    assert keep_the_order_of_a_program(crashes=3, takeovers=2, network=network) > 100
 
 
 def test_the_schedules_meet_what_makes_a_rollback_hard():

@@ -19,9 +19,9 @@ AGAIN_S = 0.2
 class Watches:
     """Pending calls by name. `on_death(name, detail)` is called once per watch, on a new thread.
 
-    A call that is lost on its way is no death: Ray says that the process is unavailable, and the process is watched
-    again, until Ray says that it died. This does not hold where `restarted`: Ray starts such a process again by itself,
-    and says that it is unavailable because it died.
+    If a call is lost on its way, the process may still live. Ray then says that it is unavailable, and it is watched
+    again until Ray says that it died. Where `restarted`, Ray starts a dead process again by itself: there "unavailable"
+    means that it died.
 
     Ray's thread that brings the news cannot run `on_death`: this may wait for a lock, and the lock's owner may make a
     Ray call that this same thread must answer.
@@ -36,7 +36,7 @@ class Watches:
     def add(self, name: str, handle: Any) -> None:
         """Watch the process behind `handle`, and under this name no other one any more."""
         ref = self._pending[name] = handle.watch.remote()
-        when_answered(ref, lambda result: self._ready(name, handle, ref, result))
+        self._listen(name, handle, ref)
 
     def drop(self, name: str) -> None:
         """Stop watching: the end of this process is expected."""
@@ -49,6 +49,9 @@ class Watches:
             pending = list(self._pending.values())
             self._pending.clear()
         return pending
+
+    def _listen(self, name: str, handle: Any, ref: Any) -> None:
+        when_answered(ref, lambda result: self._ready(name, handle, ref, result))
 
     def _ready(self, name: str, handle: Any, ref: Any, result: Any) -> None:
         if not isinstance(result, Exception) or self._pending.get(name) is not ref:
@@ -66,12 +69,15 @@ class Watches:
             if self._pending.get(name) is not lost:
                 return  # its end is expected by now, or another process is watched
             self._pending[name] = again
-        when_answered(again, lambda result: self._ready(name, handle, again, result))
+        self._listen(name, handle, again)
 
     def _take(self, name: str, ref: Any) -> bool:
         """Stop watching, if this is still the watch of that name; returns whether it was."""
         with self._lock:
-            return self._pending.get(name) is ref and self._pending.pop(name) is ref
+            if self._pending.get(name) is not ref:
+                return False
+            del self._pending[name]
+            return True
 
 
 def in_short(error: Exception) -> str:
