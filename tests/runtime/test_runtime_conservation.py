@@ -149,6 +149,7 @@ def test_nobody_is_named_for_what_a_constructor_was_given(new_system):
     system.snapshot()
     made["alice"].found.tell("carol", 5)
     eventually(lambda: "carol" in system.actors())
+    assert ray.get(system.actors()["carol"].count.remote()) == 0, "its constructor has run, so its sum is known"
     pay(made, 17, 4)
     system.snapshot()
     snapshots = system.snapshots()[-2:]
