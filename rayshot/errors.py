@@ -310,6 +310,10 @@ class SystemStopped(SystemDown):
     """The system was shut down, or never started."""
 
 
+class SystemRecovering(SystemDown):
+    """The system goes back to its last snapshot by itself. Handles of actors go on by themselves when it runs again."""
+
+
 class RestoreFailed(SystemDown):
     """A restore failed; it ended all actors that it had started."""
 

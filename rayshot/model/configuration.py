@@ -1,12 +1,14 @@
 """Settings that a user gives. Names are those of Ray Train where it has the same setting."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Literal
 
 from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import CHANDY_LAMPORT, MODES
+from rayshot.protocol.recovering import RecoveryPolicy
 
 SECONDS_MAX = 366 * 86400.0
 
@@ -79,17 +81,56 @@ Claim = Literal["no-claim", "claim"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
-    """What follows from a failure of one actor.
+    """What follows from a failure of one actor. Times in seconds.
 
     Attributes:
-        scope: "system": the whole system stops and is restored together; a smaller scope would not be consistent.
+        scope: "stop": the whole system stops, until a person goes on from its last snapshot with `rayshot.resume` or
+            `rayshot.restore`. "system": the whole system goes back to its last snapshot by itself, and goes on. A
+            smaller scope would not be consistent.
+        max_failures: a system that went back so many times stops at the next failure; None: it stops only if going
+            back leads nowhere, three times in a row.
+        backoff_s: the pause before the system goes back, if it went back less than `stable_s` before. The first time it
+            goes back at once.
+        backoff_factor: each further pause is longer by this factor, at least 1.
+        backoff_max_s: the longest pause.
+        stable_s: a system that ran so long goes back without a pause again.
     """
 
-    scope: Literal["system"] = "system"
+    scope: Literal["stop", "system"] = "stop"
+    max_failures: int | None = None
+    backoff_s: float = 1.0
+    backoff_factor: float = 2.0
+    backoff_max_s: float = 60.0
+    stable_s: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.scope != "system":
-            raise ConfigError(f"there is no failure scope {self.scope!r}; there is 'system'")
+        scopes = ("stop", "system")
+        if self.scope not in scopes:
+            known = "there are 'stop' and 'system'" + did_you_mean(str(self.scope), scopes)
+            raise ConfigError(f"there is no failure scope {self.scope!r}; {known}")
+        if self.max_failures is not None and not (type(self.max_failures) is int and self.max_failures >= 0):
+            raise ConfigError(f"max_failures={self.max_failures!r}: give a count of 0 or more, or None for any number")
+        for name in ("backoff_s", "backoff_max_s", "stable_s"):
+            _seconds(name, getattr(self, name), zero=True)
+        factor = self.backoff_factor
+        if type(factor) not in (int, float) or not 1 <= factor < inf:
+            raise ConfigError(f"backoff_factor={factor!r}: give a number of 1 or more")
+
+    @property
+    def heals(self) -> bool:
+        """Whether the system goes back to its last snapshot by itself."""
+        return self.scope == "system"
+
+    @property
+    def policy(self) -> RecoveryPolicy:
+        """These settings as the machine of recovery takes them."""
+        return RecoveryPolicy(
+            failures_max=self.max_failures,
+            pause_s=self.backoff_s,
+            pause_factor=self.backoff_factor,
+            pause_max_s=self.backoff_max_s,
+            stable_s=self.stable_s,
+        )
 
 
 def check_label(label: object) -> None:

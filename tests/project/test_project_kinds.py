@@ -69,6 +69,7 @@ KINDS = {
     "store_unavailable",
     "system_down",
     "system_not_found",
+    "system_recovering",
     "system_stopped",
     "task_left_behind",
     "unknown_key",

@@ -14,7 +14,10 @@ from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """The identity of a host. `coordinator` is a Ray handle. `loading`: it takes nothing until a state was loaded."""
+    """The identity of a host. `coordinator` is a Ray handle. `loading`: it takes nothing until a state was loaded.
+
+    `heals`: the system goes back to its last snapshot by itself, so drivers keep what it would have to hear again.
+    """
 
     system: str
     incarnation: int
@@ -25,6 +28,7 @@ class HostIdentity:
     channel_state_bytes_max: int
     trace: Trace = False
     loading: bool = False
+    heals: bool = False
 
     @property
     def life(self) -> bytes:

@@ -38,4 +38,4 @@ class SystemSettings:
         """The identity for hosts of the life `incarnation`, whose snapshots are taken as `config` says now."""
         timeout_s = RECORDER_TIMEOUTS * config.timeout_s
         told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
-        return HostIdentity(self.system, incarnation, COORDINATOR, *told)
+        return HostIdentity(self.system, incarnation, COORDINATOR, *told, heals=self.failure.heals)
