@@ -207,6 +207,11 @@ class Cell:
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end
 
+    def drop(self) -> None:
+        """Let go of the user's object: the actor goes back to a snapshot, and another object takes its place."""
+        self.instance = None
+        self.handlers = {}
+
     def tell_methods(self, told: Callable[[str], None] | None) -> None:
         """Call `told` with the name of each method that is called from now on; None: tell nobody."""
         self.told = told

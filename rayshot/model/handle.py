@@ -145,6 +145,8 @@ class Method:
 
     def _finds_later_life(self) -> bool:
         """Whether the system continues in a later life; if so, this method is bound to that life from now on."""
+        if find_port() is not None:
+            return False  # an actor: a thread of its own must not go on in a life that it does not belong to
         port = process_port(self._system)
         if port is self._port or port.system != self._port.system:
             return False

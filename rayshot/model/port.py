@@ -1,5 +1,6 @@
 """What the model asks of the world around it: of Ray, of a driver, or of the simulator."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -50,6 +51,7 @@ class Port(Protocol):
 
 
 _find_port: list[Callable[[], Port | None]] = []
+_held = threading.local()
 
 
 def provide_port(find: Callable[[], Port | None]) -> None:
@@ -64,8 +66,20 @@ def swap_port(find: Callable[[], Port | None] | None) -> Callable[[], Port | Non
     return before
 
 
+def hold_port(port: Port | None) -> None:
+    """Let `find_port` answer `port` on this thread, or with None what it answers on others.
+
+    When an actor goes back to a snapshot, its process gets another port. A thread that still works for what the actor
+    was before must not send anything through that.
+    """
+    _held.port = port
+
+
 def find_port() -> Port | None:
     """This process's own port, if it is an actor's process; None in others, where a driver's port may be found."""
+    port: Port | None = getattr(_held, "port", None)
+    if port is not None:
+        return port
     return _find_port[0]() if _find_port else None
 
 

@@ -57,6 +57,14 @@ WINDOW = 64
 """Behind the segments so many positions are tried at once: a hole before fewer records is found."""
 
 
+class _Moved(Exception):
+    """The way back is another one than expected."""
+
+    def __init__(self, way_back: WayBack) -> None:
+        super().__init__(way_back)
+        self.way_back = way_back
+
+
 class CommitLog:
     """The log of `system` in `store`. One thread at a time may use it; other threads use another CommitLog."""
 
@@ -289,11 +297,21 @@ class CommitLog:
 
         return self._begin(make)
 
-    def roll_back(self, epoch: EpochRecord, writer: str, *, began_at: float, actor: str | None, detail: str) -> WayBack:
+    def roll_back(
+        self,
+        epoch: EpochRecord,
+        writer: str,
+        *,
+        began_at: float,
+        actor: str | None,
+        detail: str,
+        expected: WayBack | None = None,
+    ) -> WayBack:
         """Begin a new life behind that of `epoch`, which goes on from `History.way_back`; returns this.
 
         The snapshot is chosen and noted in one step: no COMMIT of the life before can come between. See RollbackRecord
-        for `actor` and `detail`, and `begin_epoch` for `writer`.
+        for `actor` and `detail`, and `begin_epoch` for `writer`. If the way back is another one than `expected`, which
+        the caller has read, nothing is written, and it is returned: read it, and call again.
 
         If an answer was lost, call it again with the same `writer`: it finds the record that was written.
 
@@ -307,7 +325,9 @@ class CommitLog:
         def make(history: History) -> EpochRecord:
             if isinstance(history.epoch, RollbackRecord) and history.epoch.writer == writer:
                 return history.epoch
-            back = self._way_back(history)
+            back = self._choose(history)
+            if expected not in (None, back):
+                raise _Moved(back)
             record = RollbackRecord(
                 self.next_position,
                 history.incarnation_max + 1,
@@ -323,11 +343,18 @@ class CommitLog:
                 raise self._fenced(record, history.epoch)
             return record
 
-        self._begin(make)
+        try:
+            self._begin(make)
+        except _Moved as moved:
+            return moved.way_back
         assert self._history.way_back is not None
         return self._history.way_back
 
-    def _way_back(self, history: History) -> WayBack:
+    def way_back(self) -> WayBack:
+        """The snapshot that `roll_back` would choose now. Raises SnapshotNotFound; and as `records`."""
+        return self._choose(self.refresh())
+
+    def _choose(self, history: History) -> WayBack:
         back = history.way_back
         if back is None:
             raise SnapshotNotFound(

@@ -140,11 +140,11 @@ def test_a_restored_life_does_not_take_who_ended_from_the_life_that_it_went_back
     bank = open_bank(open_store(address))
     first = make_snapshot(bank, Bank(ended=("carol",)), 1)
     make_snapshot(bank, Bank(states={"alice": {}}, flows={}, ended=("bob", "carol")), 2)
-    committer = Committer(settings_for(address, loading=True), "a")
+    committer = Committer.begin(settings_for(address, loading=True), "a")
     assert committer.ended_before(1) == {"bob", "carol"}
     assert committer.ended_before(2) == set()
     committer.restored(first.id, None, claimed=False)
     assert committer.ended_before(2) == {"carol"}, "as it was at the snapshot that the life was restored from"
-    again = Committer(settings_for(address, fresh=True), "b")
+    again = Committer.begin(settings_for(address, fresh=True), "b")
     assert again.ended_before(again.incarnation) == set()
     assert SnapshotId(1, "coordinator", 1) == first.id

@@ -8,6 +8,7 @@ import ray
 
 from rayshot.format.codec import method_of
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.outbox import waiting_in
@@ -18,15 +19,24 @@ from rayshot.runtime.wire.dead_letters import DeadLetter
 class Answering:
     """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and the message handled then."""
 
-    _process: ActorProcess
-    _worker: Worker
+    _embodiment: Embodiment
     _asked_at: dict[SnapshotId, tuple[float, Any]]
+
+    @property
+    def _process(self) -> ActorProcess:
+        """What the actor is in the present life. A method reads it once: it may be another one a moment later."""
+        return self._embodiment.process
+
+    @property
+    def _worker(self) -> Worker:
+        return self._embodiment.worker
 
     @ray.method(concurrency_group="control")
     def receivers(self) -> tuple[str, ...]:
         """The receivers of this actor's channels, sorted."""
-        with self._process.runner.lock:
-            return tuple(sorted(self._process.channels.out))
+        process = self._process
+        with process.runner.lock:
+            return tuple(sorted(process.channels.out))
 
     @ray.method(concurrency_group="control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
@@ -61,7 +71,8 @@ class Answering:
     @ray.method(concurrency_group="control")
     def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
         """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
-        process, specification = self._process, self._process.cell.specification
+        process = self._process
+        specification = process.cell.specification
         with process.runner.lock:
             return (
                 "" if specification is None else specification.class_name,

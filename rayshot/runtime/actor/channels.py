@@ -345,7 +345,7 @@ class Channels:
         handle = self.peers.find(receiver)
         try:
             if handle is None:
-                fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver))
+                fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
                 if isinstance(fate, Ending):
                     with self.lock:
                         self.receiver_ended(receiver, fate.detail)

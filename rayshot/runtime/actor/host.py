@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle
+from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle, SystemRecovering
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.answering import Answering
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.outcomes import GONE, NotYet
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
 from rayshot.runtime.ray.functions import be_actor, name_in_logs
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.orders import Issuer, order
@@ -45,50 +47,56 @@ class Host(Answering):
 
     def __init__(self, identity: HostIdentity) -> None:
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
-        self._process = ActorProcess(identity, Host)
-        be_actor(self._process.own_handle, identity.name)
-        self._worker = Worker(self._process)
+        process = ActorProcess(identity, Host)
+        self._embodiment = Embodiment(process, Worker(process))
+        self._made_in = identity.incarnation
+        be_actor(lambda: self._process.own_handle(), identity.name)  # noqa: PLW0108 - of the life in which it is called
         self._ended = threading.Event()
+        self._changing = threading.Condition()  # covers which embodiment there is, and the highest term
+        self._reloading = threading.Lock()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
         self._highest_counter = self._highest_term = 0
         provide_port(lambda: self._process)
-        self._node = ray.get_runtime_context().get_node_id()
-        self._join()
+        self._node: str = ray.get_runtime_context().get_node_id()
+        self._join(process)
         self._worker.start()
 
-    def _join(self) -> None:
-        identity = self._process.identity
-        own_name = actor_name(identity.system, identity.incarnation, identity.name)
-        own = ray.get_actor(own_name, namespace=NAMESPACE)
-        joined = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
+    def _join(self, process: ActorProcess) -> None:
+        identity = process.identity
+        own = ray.get_actor(actor_name(identity.system, self._made_in, identity.name), namespace=NAMESPACE)
+        joined = ray.get(identity.coordinator.join.remote(identity, self._node, own))
         self._joined_term = joined.term
-        self.obeys(Issuer(identity.incarnation, joined.term))
-        if joined.traced is not None and not self._process.cell.born and self._process.tracing.tracer is None:
-            self._process.tracing.begin(full=joined.traced)
-        with self._process.runner.lock:
+        self._hears(Issuer(identity.incarnation, joined.term))
+        if joined.traced is not None and not process.cell.born and process.tracing.tracer is None:
+            process.tracing.begin(full=joined.traced)
+        with process.runner.lock:
             for snapshot, floor in joined.over:
-                self._process.runner.handle(SnapshotEnded(snapshot, floor))
+                process.runner.handle(SnapshotEnded(snapshot, floor))
         for begin in joined.begun:  # before the first message: otherwise a cut without this actor could hold
-            self._begin(*begin, brought=True)  # effects that a driver had through it
+            self._begin(process, *begin, brought=True)  # effects that a driver had through it
 
     @order
-    def rejoin(self) -> None:
+    def rejoin(self, process: ActorProcess) -> None:
         """A new coordinator took over while this actor was being made: join it, unless this actor already has.
 
         An actor that has not joined it joined the old coordinator. That one died, and nobody else knew this actor.
         """
         if self._joined_term < self._highest_term:
-            self._abandon(None)
-            self._join()
+            self._abandon(process, None)
+            self._join(process)
 
-    def obeys(self, issuer: Issuer) -> bool:
+    def _hears(self, issuer: Issuer) -> bool:
+        """Note who coordinates. Returns False for a coordinator that was replaced, and for one of an earlier life."""
+        with self._changing:
+            heard = issuer.life >= self._process.identity.incarnation and issuer.term >= self._highest_term
+            if heard:
+                self._highest_term = issuer.term
+            return heard
+
+    def obeys(self, issuer: Issuer) -> ActorProcess | None:
         """See Obedient."""
         process = self._process
-        with process.runner.lock:
-            obeyed = issuer.life == process.identity.incarnation and issuer.term >= self._highest_term
-            if obeyed:
-                self._highest_term = issuer.term
-            return obeyed
+        return process if process.identity.incarnation == issuer.life and self._hears(issuer) else None
 
     # Transport -------------------------------------------------------------------------------------------------
 
@@ -113,10 +121,19 @@ class Host(Answering):
         The message of the call comes in a batch, like all others. `_gates` are the objects that the message waits for
         at its sender: Ray does not start this call before they are ready, so it takes no thread here until then.
         """
-        outcome = self._process.outcomes.fetch(*unpack(call))
-        if not outcome.tags:
-            return b"", outcome.value
-        return pack(outcome.tags), with_news(outcome.value, self._process.identity.life, outcome.tags)
+        while True:
+            embodiment = self._embodiment
+            try:
+                outcome = embodiment.process.outcomes.fetch(*unpack(call))
+            except SystemRecovering:  # the message comes again in the next life, if the snapshot does not hold it
+                with self._changing:
+                    self._changing.wait_for(lambda now=embodiment: self._embodiment is not now or not now.goes_back)  # type: ignore[misc]
+                continue
+            identity = embodiment.process.identity
+            if not (outcome.tags or identity.heals):
+                return b"", outcome.value
+            value = with_news(outcome.value, identity.life, outcome.tags) if outcome.tags else outcome.value
+            return pack((identity.incarnation, outcome.tags)), value
 
     @ray.method(concurrency_group="credit")
     def await_credit(self, sender: str, wanted: int) -> int:
@@ -124,10 +141,11 @@ class Host(Answering):
 
         Returns the number of the last processed message.
         """
-        deadline = time.monotonic() + CREDIT_WAIT_S
+        process, deadline = self._process, time.monotonic() + CREDIT_WAIT_S
         while True:
-            processed = self._processed(sender)
-            if processed >= wanted or time.monotonic() >= deadline or self._process.runner.down is not None:
+            with process.runner.lock:
+                processed = process.channels.mailbox.processed.get(sender, 0)
+            if processed >= wanted or time.monotonic() >= deadline or process.runner.down is not None:
                 return processed
             time.sleep(0.002)
 
@@ -141,10 +159,11 @@ class Host(Answering):
             time.sleep(LINGER_S / 2)  # the outcomes that were just fetched are still under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
-        process = self._process
+        embodiment = self._embodiment
+        process = embodiment.process
         batch, body = unpack_packet(packet)
         with process.runner.lock:
-            refusal = self._refusal(batch.incarnation)
+            refusal = _refusal(process, batch.incarnation)
             if isinstance(refusal, ActorExited):
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
@@ -153,65 +172,58 @@ class Host(Answering):
                 return Answer(Status.GONE, 0, detail=GONE)
             process.channels.arrived(batch, body, slots)
             recorded = process.runner.participant.recorded_snapshots
-            ended = self._ended_tags(batch.tags) if batch.tags else ()
-        if self._worker.idle:
+            ended = _ended_tags(process, batch.tags) if batch.tags else ()
+        if embodiment.worker.idle:
             time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
         return Answer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
-
-    def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
-        open_here = self._process.runner.participant.open_snapshots
-        return tuple(tag for tag in tags if tag not in open_here)
-
-    def _refusal(self, incarnation: int) -> RayshotError | None:
-        process = self._process
-        if process.runner.down is None and incarnation != process.identity.incarnation:
-            return StaleHandle(
-                f"this handle is of life {incarnation} of system {process.system!r}, and life "
-                f"{process.identity.incarnation} runs: get a new handle with system.get_actor({process.name!r})"
-            )
-        return process.runner.down
-
-    def _processed(self, sender: str) -> int:
-        with self._process.runner.lock:
-            return self._process.channels.mailbox.processed.get(sender, 0)
 
     # Control ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
     def hello(self) -> Offer | None:
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
-        specification, user_class = self._process.cell.specification, type(self._process.cell.instance)
+        cell = self._process.cell
+        specification, user_class = cell.specification, type(cell.instance)
         if specification is None:
             return None
         return Offer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
 
     @order
-    def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
+    def begin(
+        self,
+        process: ActorProcess,
+        snapshot: SnapshotId,
+        floor: int,
+        inputs: frozenset[str],
+        quiet: bool,  # noqa: FBT001
+    ) -> None:
         """A process began a snapshot, or a stop-the-world snapshot goes on."""
-        self._begin(snapshot, floor, inputs, quiet)
+        self._begin(process, snapshot, floor, inputs, quiet)
 
     @ray.method(concurrency_group="record", num_returns=2)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; (None, None) if the snapshot ended before."""
+        process = self._process
         snapshot, floor, inputs = unpack_begin(begin)
-        self._begin(snapshot, floor, inputs, quiet=False)
-        return self._process.recording.deliveries.fetch(snapshot)
+        self._begin(process, snapshot, floor, inputs, quiet=False)
+        return process.recording.deliveries.fetch(snapshot)
 
     @order
-    def everybody_recorded(self, snapshot: SnapshotId) -> None:
+    def everybody_recorded(self, process: ActorProcess, snapshot: SnapshotId) -> None:
         """All actors have recorded a stop-the-world snapshot."""
-        with self._process.runner.lock:
-            self._process.runner.handle(EverybodyRecorded(snapshot))
-            self._process.runner.wake.notify()
+        with process.runner.lock:
+            process.runner.handle(EverybodyRecorded(snapshot))
+            process.runner.wake.notify()
 
     @order
-    def stop_aligning(self, snapshot: SnapshotId) -> None:
+    def stop_aligning(self, process: ActorProcess, snapshot: SnapshotId) -> None:
         """An aligned snapshot may not wait for markers any longer."""
-        with self._process.runner.lock:
-            self._process.runner.handle(AlignmentTimedOut(snapshot))
+        with process.runner.lock:
+            process.runner.handle(AlignmentTimedOut(snapshot))
 
     def _begin(
         self,
+        process: ActorProcess,
         snapshot: SnapshotId,
         floor: int,
         inputs: frozenset[str],
@@ -219,7 +231,6 @@ class Host(Answering):
         *,
         brought: bool = False,
     ) -> None:
-        process = self._process
         with process.runner.lock:
             process.runner.handle(Begun(snapshot, floor, inputs, quiet))
             if brought:
@@ -231,11 +242,11 @@ class Host(Answering):
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
     @order
-    def initiate(self, token: str) -> None:
+    def initiate(self, process: ActorProcess, token: str) -> None:
         """Begin a snapshot with this actor as its initiator."""
-        with self._process.runner.lock:
-            self._process.request_snapshot(token)
-            self._process.runner.wake.notify()
+        with process.runner.lock:
+            process.request_snapshot(token)
+            process.runner.wake.notify()
 
     @ray.method(concurrency_group="control")
     def open_channel(self, receiver: str) -> None:
@@ -245,14 +256,13 @@ class Host(Answering):
             process.channels.channel_locked(receiver).flush()
 
     @order
-    def trace(self, full: bool | None) -> bool:  # noqa: FBT001
+    def trace(self, process: ActorProcess, full: bool | None) -> bool:  # noqa: FBT001
         """See `ActorProcess.trace`."""
-        return self._process.trace(full)
+        return process.trace(full)
 
     @order
-    def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
+    def ended(self, process: ActorProcess, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
         """A snapshot was committed or aborted."""
-        process = self._process
         if (tracer := process.tracing.tracer) is not None:  # a window may end at any time
             tracer.over(snapshot, committed=committed)
         with process.runner.lock:
@@ -260,30 +270,34 @@ class Host(Answering):
             process.runner.handle(SnapshotEnded(snapshot, floor))
 
     @order
-    def receiver_ended(self, name: str, detail: str) -> None:
+    def receiver_ended(self, process: ActorProcess, name: str, detail: str) -> None:
         """Another actor has ended itself."""
-        with self._process.runner.lock:
-            self._process.channels.receiver_ended(name, detail)
+        with process.runner.lock:
+            process.channels.receiver_ended(name, detail)
 
     @order
-    def driver_died(self, driver: str) -> None:
+    def driver_died(self, process: ActorProcess, driver: str) -> None:
         """A driver is gone for ever."""
-        with self._process.runner.lock:
-            self._process.dead_drivers.close(driver)
+        with process.runner.lock:
+            process.dead_drivers.close(driver)
 
     @order
-    def forget_drivers(self, drivers: frozenset[str]) -> None:
+    def forget_drivers(self, process: ActorProcess, drivers: frozenset[str]) -> None:
         """Forget these drivers: a committed snapshot holds their last counters."""
-        with self._process.runner.lock:
-            self._process.dead_drivers.forget(drivers)
+        with process.runner.lock:
+            process.dead_drivers.forget(drivers)
 
-    @order
-    def stop(self, stop: Stop) -> None:
-        """The system takes no messages any more."""
-        with self._process.runner.lock:
-            self._process.shut(stop.error())
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def stop(self, issuer: Issuer, stop: Stop) -> None:
+        """The system takes no messages any more. This may also come from the next life, before the host is loaded."""
+        if self._hears(issuer):
+            process = self._process
+            with process.runner.lock:
+                process.shut(stop.error())
+            with self._changing:
+                self._changing.notify_all()
 
-    @ray.method(concurrency_group="control")
+    @ray.method(concurrency_group="load")
     def load(self, plan: "LoadPlan") -> None:
         """Become an actor from a snapshot; handle no messages until `resume`."""
         from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
@@ -292,24 +306,49 @@ class Host(Answering):
         if self._process.cell.born:
             name_in_logs(self._process.cell.instance)
 
-    @order
-    def resume(self) -> None:
-        """All actors are loaded: handle messages from now on."""
-        with self._process.runner.lock:
-            self._process.runner.loading = False
-            self._process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
-            self._process.runner.wake.notify_all()
+    @ray.method(concurrency_group="load")
+    def go_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
+        """Become what this actor was in a snapshot, in a new life; handle no messages until `resume`.
+
+        Returns the id of the node. A second call for the same life changes nothing if the first one succeeded. Raises
+        as `load_process`, and StaleHandle if this host has heard of a later life.
+        """
+        from rayshot.runtime.actor.loading import embody  # noqa: PLC0415 - late, as above
+
+        with self._reloading:
+            if not self._hears(issuer):
+                raise StaleHandle(f"life {issuer.life} of system {identity.system!r} is over")
+            before = self._embodiment
+            if before.process.identity.incarnation == identity.incarnation:
+                return self._node
+            before.leave(SystemRecovering(f"system {identity.system!r} goes back to snapshot {plan.snapshot}"))
+            after = embody(identity, before.process.name, plan, Host)
+            if after.process.cell.born:
+                name_in_logs(after.process.cell.instance)
+            with self._changing:
+                self._embodiment, self._joined_term = after, issuer.term
+                self._asked_at, self._highest_counter = {}, 0
+                self._changing.notify_all()
+            after.worker.start()
+            return self._node
 
     @order
-    def abandon(self, stop: Stop | None) -> Abandoned:
+    def resume(self, process: ActorProcess) -> None:
+        """All actors are loaded: handle messages from now on."""
+        with process.runner.lock:
+            process.runner.loading = False
+            process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
+            process.runner.wake.notify_all()
+
+    @order
+    def abandon(self, process: ActorProcess, stop: Stop | None) -> Abandoned:
         """A new coordinator took over: give up the snapshots of the old one, and answer what the new one must know.
 
         With `stop` the old coordinator died before it could tell the actors to stop: no handler runs any more.
         """
-        return self._abandon(stop)
+        return self._abandon(process, stop)
 
-    def _abandon(self, stop: Stop | None) -> Abandoned:
-        process = self._process
+    def _abandon(self, process: ActorProcess, stop: Stop | None) -> Abandoned:
         if not process.identity.trace:
             process.trace(None)  # the trace window belonged to the old coordinator
         with process.runner.lock:
@@ -335,3 +374,17 @@ class Host(Answering):
     def watch(self) -> None:
         """Stays pending while this process lives. The call fails when it dies, so the death is seen at once."""
         self._ended.wait()
+
+
+def _ended_tags(process: ActorProcess, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
+    open_here = process.runner.participant.open_snapshots
+    return tuple(tag for tag in tags if tag not in open_here)
+
+
+def _refusal(process: ActorProcess, incarnation: int) -> RayshotError | None:
+    if process.runner.down is None and incarnation != process.identity.incarnation:
+        return StaleHandle(
+            f"this handle is of life {incarnation} of system {process.system!r}, and life "
+            f"{process.identity.incarnation} runs: get a new handle with system.get_actor({process.name!r})"
+        )
+    return process.runner.down

@@ -8,12 +8,16 @@ from rayshot.format.codec import read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlots
 from rayshot.format.pickling import Names, load_names, load_state
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.port import hold_port
 from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.node.recorded_slots import restored_slots
+from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
 
@@ -28,7 +32,8 @@ class LoadPlan:
     order; `slots` holds the objects beside these messages. `ended` are the senders that ended before the cut.
 
     `version` is the version of the class that recorded the state. `names` says what replaces moved globals in its
-    pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on.
+    pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on. `drivers`
+    are those that may go on in the new life; all others belong to an earlier one.
     """
 
     storage: str
@@ -47,6 +52,7 @@ class LoadPlan:
     version: int
     names: bytes
     dead_letters: tuple[DeadLetter, ...]
+    drivers: frozenset[str] = frozenset()
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
@@ -69,7 +75,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         if process.tracing.tracer is not None:
             process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.channels.mailbox.processed.update(plan.received)
-        past = [driver for driver in plan.arrived if is_driver(driver)]  # drivers belong to one life only
+        past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)
         process.dead_drivers.forget(frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d]))
@@ -84,6 +90,20 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         process.channels.loaded = True
         if process.name in process.channels.out:
             process.channels.out[process.name].flush()
+
+
+def embody(identity: HostIdentity, name: str, plan: LoadPlan, host: type) -> Embodiment:
+    """The actor `name` as it is in the snapshot, in a new life. It handles nothing before it is resumed.
+
+    Raises as `load_process`; then nothing was changed.
+    """
+    process = ActorProcess(replace(identity, name=name, loading=True), host)
+    hold_port(process)  # handles in the state must send through it
+    try:
+        load_process(process, plan)
+    finally:
+        hold_port(None)
+    return Embodiment(process, Worker(process))
 
 
 def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:

@@ -98,7 +98,7 @@ class Outcomes:
 
     def settle(self, sender: str, call_id: int, outcome: Outcome, until: Collection[SnapshotId] = ()) -> None:
         """A call was handled: once all `until` are released, give its outcome to the waiting fetch, or keep it."""
-        if sender in self._gone:
+        if sender in self._gone or self._down is not None:
             return
         if until:
             self._withheld.append(((sender, call_id), outcome, set(until)))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rayshot.errors import ActorExited, SystemDown
+from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec
 from rayshot.format.pickling import carry
 from rayshot.model.calls import OpenCall, sendable
@@ -181,9 +181,13 @@ class ActorProcess:
     # Ending ----------------------------------------------------------------------------------------------------
 
     def shut(self, error: SystemDown | ActorExited) -> None:
-        """Take and send nothing any more; all that wait for an answer get the error. Call under the lock."""
+        """Take and send nothing any more; all that wait for an answer get the error. Call under the lock.
+
+        A system that goes back to a snapshot may still stop before this actor is loaded.
+        """
         assert self.runner.lock.locked()
-        if self.runner.down is None:
+        goes_back = isinstance(self.runner.down, SystemRecovering) and not isinstance(error, SystemRecovering)
+        if self.runner.down is None or goes_back:
             self.runner.down = error
             self.runner.interrupted = True
             self.channels.shut(error)
@@ -195,12 +199,12 @@ class ActorProcess:
         """This actor waits to end, maybe for a snapshot whose end was not announced yet: ask the coordinator for it."""
         if not self.runner.leaving:
             self.runner.leaving = True
-            self.identity.coordinator.leaving.remote(self.name)
+            self.identity.coordinator.leaving.remote(self.name, self.identity.incarnation)
 
     def fail(self, detail: str) -> None:
         """This actor has failed: the whole system stops. If the coordinator dies now, its successor asks."""
         self.failure = detail
-        self.identity.coordinator.failed.remote(self.name, detail)
+        self.identity.coordinator.failed.remote(self.name, detail, self.identity.incarnation)
 
     def failed_to_start(self, error: BaseException) -> None:
         """The constructor raised: the actor is not part of the system."""

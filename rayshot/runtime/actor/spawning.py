@@ -20,6 +20,7 @@ GROUPS = {
     "calls": CALLS_AT_ONCE,
     "credit": 4,
     "control": 2,
+    "load": 1,
     "record": RECORDS_AT_ONCE,
     "watch": 1,
 }
@@ -36,7 +37,7 @@ def spawn_host(
     A call that waits for one of its arguments does not delay later calls.
     Raises NameTaken, and ConfigError if Ray refuses the options.
     """
-    own = replace(identity, name=name, loading=loading)
+    own = replace(identity, name=name, loading=loading, options=specification.ray_options if identity.heals else {})
     try:
         options = _host_class(host, specification.class_name).options(
             name=actor_name(identity.system, identity.incarnation, name),

@@ -1,5 +1,6 @@
 """The worker: the thread on which an actor's handlers run, one at a time, to completion."""
 
+import ctypes
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 from rayshot.errors import SystemDown
 from rayshot.format.codec import CREATE, method_of
 from rayshot.model.current import enter
+from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
@@ -21,6 +23,10 @@ from rayshot.runtime.wire.dead_letters import DeadLetter
 UNREADY_AT_END_S = 30.0
 """An actor that ends waits so many seconds for objects that it sent to get ready."""
 log = logging.getLogger("rayshot")
+
+
+class _Interrupted(BaseException):
+    """Raised in a handler that is still running when its actor goes back to a snapshot: its effects do not count."""
 
 
 class Worker:
@@ -43,16 +49,25 @@ class Worker:
         """Begin to handle messages."""
         self._thread.start()
 
-    def join(self, timeout_s: float) -> None:
-        """After a stop: wait at most `timeout_s` seconds until the running handler has ended."""
+    def join(self, timeout_s: float) -> bool:
+        """After a stop: wait up to `timeout_s` seconds for the end of the running handler. Returns whether it ended."""
         self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> None:
+        """After a stop: raise an exception in the running handler, which comes when it runs Python code next."""
+        if self.handling is not None and (thread := self._thread.ident) is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
 
     def _run(self) -> None:
         enter(self._cell)
+        hold_port(self._process)
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
                 self._handle_all(delivery)
+        except _Interrupted:
+            log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
             self._process.fail(f"its worker failed: {error!r}")
@@ -123,9 +138,9 @@ class Worker:
                     if head == CREATE:
                         name_in_logs(cell.instance)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
-                if runner.down is not None and isinstance(error, SystemDown):
+                if runner.down is not None and isinstance(error, SystemDown | _Interrupted):
                     mailbox.position = number
-                    return  # the handler tried to send after a stop
+                    return  # the handler tried to send after a stop, or was interrupted
                 self._failed(delivery.sender, number, message, error)
             if runner.interrupted:
                 mailbox.position = number

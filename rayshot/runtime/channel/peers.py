@@ -9,6 +9,7 @@ import ray
 
 from rayshot.runtime.ray.functions import forget_host, know_host
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.roster import Roster
 
 
 class Peer(Protocol):
@@ -38,6 +39,7 @@ class Peers:
     def __init__(self, system: str, incarnation: int) -> None:
         self._system = system
         self._incarnation = incarnation
+        self._roster = Roster(system, incarnation)
         self._known: dict[str, Any] = {}
 
     def submit(self, task: Callable[[], None]) -> None:
@@ -59,8 +61,9 @@ class Peers:
         """The Ray handle of an actor; None if Ray knows no such actor: it ended, died, or never existed."""
         if name not in self._known:
             try:
-                ray_name = actor_name(self._system, self._incarnation, name)
-                self.know(name, ray.get_actor(ray_name, namespace=NAMESPACE))
+                place = self._roster.find(name)  # None: it is being made, in this life
+                made_in = self._incarnation if place is None else place.made_in
+                self.know(name, ray.get_actor(actor_name(self._system, made_in, name), namespace=NAMESPACE))
             except ValueError:
                 return None
         return self._known[name]

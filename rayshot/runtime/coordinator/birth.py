@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.wire.states import BEGINNING, LOADING, RUNNING
+from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING
 
 UNWATCHED_S = 15.0
 """A program calls `watch` as soon as the coordinator runs. If it has not called after so many seconds, it has died."""
@@ -20,11 +20,16 @@ class Birth:
     Meanwhile the program keeps a call of `DriverWatch.stay` open. It owns the reference to the result of this call, and
     gives the reference to `watch`. If the program dies, the reference fails within some seconds. No other program can
     finish the start, so `on_death` is then called, on a thread of Ray.
+
+    A life that is `going_back` to a snapshot is started by its coordinator, and needs no program.
     """
 
-    def __init__(self, on_death: Callable[[str], object], *, loading: bool, beginning: bool) -> None:
-        self.loading = loading
+    def __init__(
+        self, on_death: Callable[[str], object], *, loading: bool, beginning: bool, going_back: bool = False
+    ) -> None:
+        self.loading = loading or going_back
         self.beginning = beginning
+        self._going_back = going_back
         self._on_death = on_death
         self._over = threading.Event()
         self._held: Any = None
@@ -33,7 +38,9 @@ class Birth:
     @property
     def state(self) -> str:
         """See `states`."""
-        return LOADING if self.loading else BEGINNING if self.beginning else RUNNING
+        if self.loading:
+            return RECOVERING if self._going_back else LOADING
+        return BEGINNING if self.beginning else RUNNING
 
     def watch(self, held: Any) -> None:
         """Notice the death of the program that owns `held`, the reference to the result of `stay`."""
@@ -47,7 +54,7 @@ class Birth:
 
     def check(self, now: float) -> None:
         """Notice the death of a program that died before it could call `watch`."""
-        if not (self._over.is_set() or self.is_watched) and self.state != RUNNING and now > self._due:
+        if not (self._over.is_set() or self.is_watched) and self.state in (LOADING, BEGINNING) and now > self._due:
             self._died()
 
     def end(self) -> None:

@@ -54,7 +54,8 @@ class CollectorRunner:
     """See the module. `lock` covers the machine, the members and all snapshots `under_way`; each method takes it.
 
     `config` says when snapshots begin by themselves. `committed` is the last commit of this life. `over` is the error
-    for a program that asks for a snapshot when the life is over; None before. `on_final` is called under the lock when
+    for a program that asks for a snapshot when the life is over; None before. `on_committed` is called without the
+    lock when a snapshot is durable. `on_final` is called under the lock when
     the snapshot is durable with which the system stops, `on_fenced` when another life has taken the storage.
     """
 
@@ -66,6 +67,7 @@ class CollectorRunner:
         birth: Birth,
         metrics: Metrics,
         *,
+        on_committed: "Callable[[CommitRecord, Cut], None]",
         on_final: Callable[[SnapshotId], None],
         on_fenced: Callable[[Fenced], None],
     ) -> None:
@@ -76,7 +78,7 @@ class CollectorRunner:
         self.over: RayshotError | None = None
         self._traced_always = bool(settings.trace)
         self._committer, self._members, self._birth, self._metrics = committer, members, birth, metrics
-        self._on_final, self._on_fenced = on_final, on_fenced
+        self._on_committed, self._on_final, self._on_fenced = on_committed, on_final, on_fenced
         self._collector = Collector(committer.incarnation)
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._intake = Intake(self._take, self.refuse)
@@ -294,6 +296,7 @@ class CollectorRunner:
             self.committed = record
             self._birth.end()
             self.handle(SnapshotStored(cut.snapshot))
+        self._on_committed(record, cut)
         under_way.request.settle(record, cut, figures)
         self._metrics.committed(under_way.request.trigger, figures)
         self._committer.retain(self.config)

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -28,6 +29,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.recovering import Past
 from rayshot.runtime.coordinator.manifest_building import build_manifest
 from rayshot.runtime.coordinator.requests import Figures
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
@@ -41,7 +43,7 @@ from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
 from rayshot.store.pinning import note_pin
-from rayshot.store.records import CommitRecord
+from rayshot.store.records import CommitRecord, EpochRecord, RollbackRecord
 from rayshot.store.repository import Repository
 from rayshot.store.reuse import find_present
 
@@ -55,7 +57,23 @@ ANSWER_S = 5.0
 class Committer:
     """The only writer to the repository of a running system. Use it from one thread, except `keep_trace`."""
 
-    def __init__(self, settings: SystemSettings, owner: str) -> None:
+    def __init__(self, settings: SystemSettings, repository: Repository, epoch: EpochRecord) -> None:
+        """Commit in the life that `epoch` began; the log of `repository` has read it, and only this object uses it."""
+        self.incarnation, self.epoch = epoch.incarnation, epoch
+        self.had_begun = False
+        self.fenced: Fenced | None = None
+        self._repository = repository
+        self._keyring: Keyring | None = None
+        self._key_names = settings.keys
+        self._base: SnapshotId | None = None
+        self._last_traces: dict[str, bytes] = {}
+        self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
+        self._reuse: Mapping[str, Chunk] = {}
+        if settings.pin is not None:
+            note_pin(repository.store, settings.system, self.incarnation, settings.pin)
+
+    @classmethod
+    def begin(cls, settings: SystemSettings, owner: str) -> "Committer":
         """Take the storage over for a new life of the system, or for the life that this `owner` had begun before.
 
         `owner` is a name that a coordinator keeps when Ray starts it again, and that no other coordinator ever has.
@@ -71,29 +89,27 @@ class Committer:
         begun = repository.log.begun_by(f"coordinator-{owner}-")
         if begun is None and not (settings.loading or settings.fresh):
             check_no_snapshots(repository.log.history, settings.system, settings.storage)
-        self.incarnation, self.had_begun = (new, False) if begun is None else (begun.incarnation, True)
-        self.fenced: Fenced | None = None
+        fenced: Fenced | None = None
         try:
-            self.epoch = repository.log.begin_epoch(
-                self.incarnation,
-                f"coordinator-{owner}-{uuid.uuid4().hex[:12]}",
+            epoch = repository.log.begin_epoch(
+                new if begun is None else begun.incarnation,
+                new_writer(owner),
                 began_at=time.time(),
-                cause="takeover" if self.had_begun else "restore" if settings.loading else "begin",
+                cause="takeover" if begun is not None else "restore" if settings.loading else "begin",
             )
         except Fenced as error:
             if begun is None:
                 raise
-            self.epoch, self.fenced = begun, error
-        if settings.pin is not None and self.fenced is None:
-            note_pin(store, settings.system, self.incarnation, settings.pin)
+            epoch, fenced = begun, error
+        found = cls(settings if fenced is None else replace(settings, pin=None), repository, epoch)
+        found.had_begun, found.fenced = begun is not None, fenced
         failpoint("epoch_written")
-        self._repository = repository
-        self._keyring: Keyring | None = None
-        self._key_names = settings.keys
-        self._base: SnapshotId | None = None
-        self._last_traces: dict[str, bytes] = {}
-        self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
-        self._reuse: Mapping[str, Chunk] = {}
+        return found
+
+    @property
+    def keyring(self) -> Keyring | None:
+        """The keys, or None while they are missing."""
+        return self._keyring
 
     @property
     def missing_keys(self) -> tuple[str, ...]:
@@ -173,7 +189,7 @@ class Committer:
             raise
         for name in ended:
             del self._last_traces[name]
-        self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+        self.build_on(manifest)
         return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
 
     def stored_in(self, incarnation: int) -> set[SnapshotId]:
@@ -200,6 +216,22 @@ class Committer:
         """The savepoint with which this life of the system had to stop; None if it did not have to."""
         manifest = self._manifest_of(self.newest_of(incarnation))
         return manifest.snapshot if manifest is not None and FINAL in manifest.stats else None
+
+    @property
+    def went_back(self) -> bool:
+        """Whether a rollback began this life."""
+        return isinstance(self._repository.log.history.restores.get(self.incarnation), RollbackRecord)
+
+    @property
+    def past(self) -> Past:
+        """What the log says of rollbacks until now."""
+        return self._repository.log.history.past
+
+    def find_origin(self) -> Manifest | None:
+        """The snapshot that a rollback would go back to now, or None if it cannot be read."""
+        back = self._repository.log.refresh().way_back
+        record = None if back is None else self._repository.log.history.retained.get(back.snapshot)
+        return self._manifest_of(record)
 
     def ended_before(self, incarnation: int) -> set[str]:
         """The actors that had ended before the newest snapshot of this life, or before the one that it began from.
@@ -254,8 +286,11 @@ class Committer:
         self._repository.note_restore(snapshot, origin, claimed=claimed)
         record = self._repository.log.history.retained.get(snapshot)
         if claimed and origin is None and record is not None and not record.folder:
-            manifest = self._repository.snapshot(record).manifest
-            self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+            self.build_on(self._repository.snapshot(record).manifest)
+
+    def build_on(self, manifest: Manifest) -> None:
+        """This life began from this snapshot, which is in its storage: its first snapshot may use its bytes again."""
+        self._base, self._reuse = manifest.snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that do not have to be written again."""
@@ -284,6 +319,11 @@ class Committer:
             self._repository.abandon(snapshot)
         except StoreError as error:
             log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
+
+
+def new_writer(owner: str) -> str:
+    """A name with which this coordinator begins a life; no other one ever has it."""
+    return f"coordinator-{owner}-{uuid.uuid4().hex[:12]}"
 
 
 def _refuse_late(started: float, timeout_s: float) -> None:

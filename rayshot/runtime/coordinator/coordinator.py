@@ -4,15 +4,17 @@ It keeps nothing that it could not find again. When it dies, Ray starts it again
 the log, takes the system over with a new EPOCH, and asks the living actors. Snapshots that were under way are lost.
 """
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import ray
 
+from rayshot.errors import SnapshotAborted, StaleHandle, SystemRecovering
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.clock import start_clock
+from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.life import Life
@@ -20,13 +22,19 @@ from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.ray.roster import Place
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
-from rayshot.runtime.wire.reports import Body
+from rayshot.runtime.wire.reports import Body, unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.runtime.wire.states import RECOVERING
 
-GROUPS = {"control": 4, "ask": 4, "wait": 32, "stay": 1}
+if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.healing import Healer
+
+GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
 
 
 class Coordinator(DriverWatch, Questions):
@@ -38,35 +46,61 @@ class Coordinator(DriverWatch, Questions):
         from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
 
         self._settings = settings
-        self._life = life = Life(settings, Committer(settings, ray.get_runtime_context().get_actor_id()))
-        self._own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
+        owner = ray.get_runtime_context().get_actor_id()
+        own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
+        self._healer = None if not settings.failure.heals else self._new_healer(owner)
+        self._life = self._latest = life = Life(settings, Committer.begin(settings, owner), own, self._healer)
+        if self._healer is not None:
+            self._healer.lead(life)
         life.start()
-        DrainWatch(life.nodes_in_use, life.take_before_drain).start()
-        start_clock(settings.system, life.lock, life.runner.tick)
+        DrainWatch(lambda: self._life.nodes_in_use(), lambda: self._life.take_before_drain()).start()  # noqa: PLW0108
+        start_clock(settings.system, lambda now: self._life.tick(now))  # noqa: PLW0108 - the life of that moment
+
+    def _new_healer(self, owner: str) -> "Healer":
+        from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415 - late, as the committer
+
+        return Healer(self._settings, owner, self._install, lambda: self._life.keyring, lambda: self.dead_drivers)
+
+    def _install(self, life: Life) -> None:
+        self._life = life
+
+    def _life_of(self, incarnation: int) -> Life | None:
+        """The present life, if it has this number: what is said for another one is late."""
+        life = self._life
+        return life if life.incarnation == incarnation else None
 
     # Members ---------------------------------------------------------------------------------------------------
 
     @notice
-    def join(self, name: str, node: str, handle: Any) -> Joined:
-        """An actor's process has started: it is a member from now on. Raises ActorExited for a used name."""
-        return self._life.join(name, node, handle)
+    def join(self, identity: HostIdentity, node: str, handle: Any) -> Joined:
+        """An actor's process has started: it is a member from now on.
+
+        Raises ActorExited for a used name; StaleHandle if the life for which it was made is over.
+        """
+        if (life := self._life_of(identity.incarnation)) is None:
+            raise StaleHandle(f"life {identity.incarnation} of system {identity.system!r} is over")
+        return life.join(identity.name, node, handle, Place(identity.incarnation, identity.options))
 
     @notice
     def ended(
         self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending
     ) -> None:
         """An actor ended. `packed` is its last record; it does not count for the `unfinished` snapshots."""
-        self._life.ended(packed, unfinished, trace, why)
+        record = unpack_record(packed)
+        if (life := self._life_of(record.snapshot.incarnation)) is not None:
+            life.ended(record, unfinished, trace, why)
 
     @notice
-    def leaving(self, name: str) -> None:
+    def leaving(self, name: str, incarnation: int) -> None:
         """An actor wants to end, but cannot while a snapshot is open there: tell it at once when snapshots end."""
-        self._life.runner.leaving(name)
+        if (life := self._life_of(incarnation)) is not None:
+            life.runner.leaving(name)
 
     @notice
-    def failed(self, name: str, detail: str) -> None:
-        """An actor reports a failure that stops the whole system."""
-        self._life.died(name, detail)
+    def failed(self, name: str, detail: str, incarnation: int) -> None:
+        """An actor reports a failure that ends the whole life."""
+        if (life := self._life_of(incarnation)) is not None:
+            life.died(name, detail)
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -76,9 +110,17 @@ class Coordinator(DriverWatch, Questions):
 
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more.
         """
-        life, trigger = self._life, "request" if order.label is None else "savepoint"
-        mode = order.mode or life.runner.config.mode
-        return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
+        trigger = "request" if order.label is None else "savepoint"
+        while True:
+            life = self._life
+            mode = order.mode or life.runner.config.mode
+            try:  # a window takes two
+                return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # noqa: B023
+            except (SystemRecovering, SnapshotAborted):
+                if order.final or not life.left:
+                    raise
+            while life is self._life and life.stopped is None:  # the next life takes it
+                time.sleep(TICK_S)
 
     @notice
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str = "") -> None:
@@ -111,7 +153,9 @@ class Coordinator(DriverWatch, Questions):
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def identity(self) -> HostIdentity:
         """The identity that a driver gives to the hosts that it makes."""
-        return self._settings.identity(self._life.incarnation, self._own, self._life.runner.config)
+        if (life := self._life).state != RECOVERING:
+            self._latest = life
+        return self._latest.identity()  # a driver of a life that is over hears which one runs
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def take_keys(self, keyring: Keyring | None) -> tuple[str, ...]:
@@ -131,6 +175,8 @@ class Coordinator(DriverWatch, Questions):
     @ray.method(concurrency_group="ask")
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system. Only the coordinator is left, and it writes nothing any more."""
+        if self._healer is not None:
+            self._healer.close()
         self._life.shut_down(detail)
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
@@ -141,4 +187,10 @@ class Coordinator(DriverWatch, Questions):
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
-        return self._life.status()
+        detail, waiting, trouble = ("", (), "") if self._healer is None else self._healer.status()
+        return {**self._life.status(), "recovering": detail, "not_loaded": waiting, "trouble": trouble}
+
+    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    def news(self, driver: str, incarnation: int, position: int) -> News:
+        """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing."""
+        return self._life.tidings.wait(driver, incarnation, position)

@@ -36,6 +36,8 @@ class DriverWatch(Inquiry):
 
     def __init__(self) -> None:
         self._drivers: dict[str, Any] = {}
+        self.dead_drivers: frozenset[str] = frozenset()
+        """They stay dead in all lives that the system goes back to."""
 
     @ray.method(concurrency_group="stay")
     def stay(self) -> None:
@@ -60,8 +62,10 @@ class DriverWatch(Inquiry):
 
     def _tell_of_death(self, name: str) -> None:
         log.info("%s is gone: its channels are closed", name)
-        with self._life.lock:
-            self._life.members.tell_all("driver_died", name)
+        self.dead_drivers |= {name}
+        life = self._life
+        with life.lock:
+            life.members.tell_all("driver_died", name)
 
     @ray.method(concurrency_group="wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:

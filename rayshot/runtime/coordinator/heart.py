@@ -31,12 +31,17 @@ class Heart:
         self._fence = Fence(store, system, epoch)
         self._on_fenced = on_fenced
         self._failing: set[str] = set()
+        self._left = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rayshot-heart", daemon=True)
 
     def start(self) -> None:
         """Begin to beat, unless the life is already over."""
         self._thread.start()
+
+    def keep_beating(self) -> None:
+        """The life is over, and its coordinator begins the next one: look for other lives no more."""
+        self._left = True
 
     def stop(self) -> None:
         """The life is over; returns at once."""
@@ -53,7 +58,8 @@ class Heart:
             if time.monotonic() >= due:
                 due = time.monotonic() + BEAT_S
                 self._say("does not hear now that this life runs", self._beating.beat)
-            self._say("does not tell now whether this life may go on", self._look)
+            if not self._left:
+                self._say("does not tell now whether this life may go on", self._look)
             self._ended.wait(LOOK_S)
         self._say("says for a while that this life runs", self._beating.end)
 
@@ -61,8 +67,9 @@ class Heart:
         try:
             self._fence.check()
         except Fenced as error:
-            self._ended.set()
-            self._on_fenced(error)
+            if not self._left:
+                self._ended.set()
+                self._on_fenced(error)
 
     def _say(self, why: str, act: Callable[[], None]) -> None:
         """Call `act`; the life can go on if it fails. Then log a warning, but only once until `act` works again."""

@@ -1,65 +1,109 @@
 """One life of a system, as its coordinator leads it: its members, its snapshots, its storage, and why it is over."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.errors import Fenced
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.recovering import CommitWritten, StopWanted, TookOver
 from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
-from rayshot.runtime.coordinator.members import Members
+from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.requests import Committed, Request
-from rayshot.runtime.coordinator.takeover import find_remains
+from rayshot.runtime.coordinator.takeover import Remains, find_remains
+from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
-from rayshot.runtime.wire.host_identity import Ending, Joined, Stop
+from rayshot.runtime.ray.roster import Place, all_places, clear_rosters
+from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.reports import unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.runtime.wire.states import RUNNING, STOPPED
+from rayshot.runtime.wire.states import RECOVERING, RUNNING, STOPPED
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
+    from rayshot.runtime.coordinator.way_back import NewLife
+    from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
+
+
+class Heals(Protocol):
+    """What brings a system back to its last snapshot by itself; see `healing`. Any thread may call."""
+
+    def lost(self, life: int, name: str, detail: str) -> None:
+        """A host of a life that runs died, or its actor failed."""
+
+    def hear(self, event: CommitWritten | StopWanted) -> None:
+        """Note a fact."""
+
+    def take_over(self, event: TookOver, left: Mapping[str, Living], places: Mapping[str, Place]) -> None:
+        """A coordinator that was started again read the log, and found these hosts."""
 
 
 class Life:
     """See the module. `lock` covers all of it. `stopped` says why the life is over; None before.
 
-    `runner` has the snapshots, `members` the processes, `window` the tracing, `birth` how the life starts.
+    `own` is the coordinator's Ray handle. `heals` brings the system back to a snapshot if a host dies; None: it stops
+    then. `came_from`: the life was begun by that, and this is what it goes on from.
+
+    `runner` has the snapshots, `members` the processes, `window` the tracing, `birth` how the life starts, `tidings`
+    what drivers must hear. `left`: the system goes back to a snapshot, so another life follows.
     """
 
-    def __init__(self, settings: SystemSettings, committer: "Committer") -> None:
+    def __init__(
+        self,
+        settings: SystemSettings,
+        committer: "Committer",
+        own: Any,
+        heals: Heals | None = None,
+        came_from: Holds | None = None,
+    ) -> None:
         # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
         from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
 
         system, storage = self._name = settings.system, settings.storage
-        self._settings, self._committer = settings, committer
+        self._settings, self._committer, self._own, self._heals = settings, committer, own, heals
+        self.epoch = committer.epoch
         self.incarnation, self.term = committer.incarnation, committer.epoch.position
+        self.issuer = Issuer(self.incarnation, self.term)
         self.stopped: Stop | None = None
-        self.members = Members(system, Issuer(self.incarnation, self.term), storage, self.died)
+        self.left = False
+        self._came_from = came_from
+        self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
+        self.tidings = Tidings(self.incarnation, self.identity)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
         self._metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
-        beginning = settings.beginning and not committer.stored_in(self.incarnation)
+        beginning = settings.beginning and not (committer.went_back or committer.stored_in(self.incarnation))
         loading = settings.loading and not committer.had_begun
-        self.birth = Birth(self.give_up, loading=loading, beginning=beginning)
+        self.birth = Birth(self.give_up, loading=loading, beginning=beginning, going_back=came_from is not None)
         self.runner = CollectorRunner(
             settings,
             committer,
             self.members,
             self.birth,
             self._metrics,
+            on_committed=self._committed,
             on_final=self._stop_finally,
             on_fenced=self.fenced,
         )
         self.lock = self.runner.lock
+
+    def identity(self) -> HostIdentity:
+        """The identity for hosts of this life."""
+        return self._settings.identity(self.incarnation, self._own, self.runner.config)
 
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
@@ -75,40 +119,102 @@ class Life:
             self.fenced(committer.fenced)
         for part in (self.runner, self._heart, self._metrics):
             part.start()
+        if self.birth.state == RUNNING:
+            self.members.roster.mark()
 
     # Members ---------------------------------------------------------------------------------------------------
 
-    def join(self, name: str, node: str, handle: Any) -> Joined:
+    def join(self, name: str, node: str, handle: Any, place: Place) -> Joined:
         """See `Coordinator.join`."""
         with self.lock:
             if self.stopped is not None:
                 self.members.order(handle, "stop", self.stopped)
-            self.members.join(name, node, handle)
+            self.members.join(name, node, handle, place)
             return Joined(self.term, *self.runner.join(name), self.window.full)
 
-    def ended(
-        self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending
-    ) -> None:
+    def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:
         """See `Coordinator.ended`."""
-        record = unpack_record(packed)
         with self.lock:
-            if not self.members.end(record.process, why):
+            if self.left or not self.members.end(record.process, why):
                 return
             if trace is not None:
                 self._committer.keep_trace(record.process, trace)
             self.runner.process_ended(ProcessEnded(record, unfinished))
 
+    def explains_nothing(self, name: str) -> bool:
+        """Whether an actor is a member, and the life goes on."""
+        return self.stopped is None and not self.left and name in self.members.hosts
+
     def died(self, name: str, detail: str) -> None:
         """An actor died, or failed: the life is over."""
         with self.lock:
-            if self.give_up(detail, name):
+            if self._heals is not None and self.stopped is None and self.state in (RUNNING, RECOVERING):
+                self.left = True
                 self.runner.handle(ProcessDied(name, detail))
+                self._heals.lost(self.incarnation, name, detail)
+            elif self.give_up(detail, name):
+                self.runner.handle(ProcessDied(name, detail))
+
+    # Going back to a snapshot ----------------------------------------------------------------------------------
+
+    def leave(self, detail: str) -> dict[str, Living]:
+        """The system goes back to a snapshot: no host works any more. Returns the hosts, which the next life may use.
+
+        A snapshot that is being stored is not given up: if its COMMIT is faster than the record of the rollback, it is
+        the snapshot to which the system goes back.
+        """
+        with self.lock:
+            self.left = True
+            self.birth.end()
+            self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
+            self._metrics.stop()
+            stop = Stop(*self._name, None, detail, goes_back=True)
+            self.members.tell_all("stop", stop)
+            left = self.members.leave()
+            self.runner.end(stop.error())
+            self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
+            self.tidings.end(None)
+        threading.Thread(target=self.runner.close, name="rayshot-left", daemon=True).start()
+        return left
+
+    def next(self, began: "NewLife") -> "Life":
+        """The life that goes on from a snapshot behind this one. It runs when all hosts are loaded and `resume`d."""
+        manifest = began.origin.snapshot.manifest
+        holds = holds_of_manifest(began.committer.epoch.position, manifest)
+        settings = replace(self._settings, snapshot=self.runner.config)
+        life = Life(settings, began.committer, self._own, self._heals, holds)
+        life.members.inherit(self.members)
+        life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
+        life.members.know_ended(manifest.ended)
+        for part in (life.runner, life._heart, life._metrics):
+            part.start()
+        self._heart.stop()
+        return life
+
+    def take_in(self, name: str, node: str, living: Living) -> None:
+        """A host has gone back in its place, and is loaded."""
+        with self.lock:
+            self.members.join(name, node, living.host, living.place)
+            self.runner.join(name)
+
+    def complete(self) -> None:
+        """All hosts are loaded: mark the life, and watch them."""
+        with self.lock:
+            self.members.complete()
+
+    def _committed(self, record: "CommitRecord", cut: Cut) -> None:
+        if self._heals is not None:
+            self._heals.hear(CommitWritten(self.incarnation))
+            if record.advances:
+                self.tidings.covered(holds_of_cut(record.position, cut))
 
     # The end ---------------------------------------------------------------------------------------------------
 
     def give_up(self, detail: str, actor: str | None = None) -> bool:
         """Stop, because of `actor` if one is given. Returns whether the life went on until now."""
         with self.lock:
+            if self._heals is not None:
+                self._heals.hear(StopWanted(detail))
             if goes_on := self.stopped is None:
                 self._stop(stop := Stop(*self._name, actor, detail))
                 log.error("%s", stop.error())
@@ -117,13 +223,15 @@ class Life:
     def fenced(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, so stop it."""
         with self.lock:
-            self.give_up(error.message)
+            if not self.left:
+                self.give_up(error.message)
             self.runner.abort_all(AbortReason.FENCED, error.message)
 
     def _stop(self, stop: Stop) -> None:
         self.stopped = stop
         self.birth.end()
         self._heart.stop()
+        self.tidings.end(stop)
         self.members.tell_all("stop", stop)
         for handle in self.members.in_the_making.values():  # they joined the coordinator before this one
             self.members.order(handle, "stop", stop)
@@ -136,6 +244,7 @@ class Life:
         """End all actors and vaults, and write nothing any more."""
         with self.lock:
             stop = self.stopped = self.stopped or Stop(*self._name, None, detail)
+            self.tidings.end(stop)
             self.runner.end(stop.error())
             self.runner.abort_all(AbortReason.REQUESTED, detail)
             self.birth.end()
@@ -161,6 +270,17 @@ class Life:
             self.members.hand_out(keyring)
         return self._committer.missing_keys
 
+    @property
+    def keyring(self) -> Keyring | None:
+        """The keys with which the life signs and encrypts; None while they are missing."""
+        return self._committer.keyring
+
+    def tick(self, now: float) -> None:
+        """Do all that is due; see `CollectorRunner.tick`."""
+        with self.lock:
+            if not self.left:
+                self.runner.tick(now)
+
     def nodes_in_use(self) -> set[str]:
         """The nodes of the actors of a life that runs."""
         return self.members.nodes() if self.state == RUNNING else set()
@@ -185,12 +305,18 @@ class Life:
                 raise self.stopped.error()
             if self.birth.loading:
                 self._metrics.restored()
+            if self._came_from is None:
+                self.members.roster.mark()
             self.birth.end()
             self.members.tell_all("resume")
             self.runner.begin_life()
+            if self._came_from is not None:
+                clear_rosters(self._name[0], self.incarnation - 1)
+                self.tidings.runs(self._came_from)
 
     def _take_over(self) -> None:
         """After the death of the old coordinator: go on with the living members."""
+        marked, went_back = self.members.roster.is_marked, self._committer.went_back
         remains = find_remains(self.members, self._committer, self.incarnation, self._name, self._settings.loading)
         self.members.know_ended(remains.ended)
         self.runner.committed = self._committer.newest_of(self.incarnation)
@@ -199,22 +325,40 @@ class Life:
             if answer.end is None:
                 self.runner.handle(ProcessJoined(name, answer.lost))
             else:
-                self.ended(*answer.end)
+                packed, unfinished, trace, why = answer.end
+                self.ended(unpack_record(packed), unfinished, trace, why)
         for handle in self.members.in_the_making.values():
             self.members.order(handle, "rejoin")
-        if remains.stop is not None:
+        if self._heals is not None and (marked or went_back) and not remains.has_savepoint:
+            self._take_over_healing(self._heals, remains, marked=marked)
+        elif remains.stop is not None:
             self._stop(remains.stop)
         elif remains.dead:
             name = remains.dead[0]
             failure = remains.answers[name].failure if name in remains.answers else None
             self.died(name, failure or "it died while nobody coordinated")
 
+    def _take_over_healing(self, heals: Heals, remains: Remains, *, marked: bool) -> None:
+        """Go on if all hosts run in this life, else go back: nobody else knows how far another coordinator came."""
+        idle = any(answer.loading for answer in remains.answers.values())
+        if marked and not remains.dead and not idle:
+            origin = self._committer.find_origin() if self._committer.went_back else None
+            if origin is not None:
+                self.tidings.runs(holds_of_manifest(self.epoch.position, origin))
+            return
+        self.left = True
+        event = TookOver(
+            self.incarnation, marked, remains.dead, time.time(), self._committer.past, idle=idle or not marked
+        )
+        places = all_places(self._name[0], self.incarnation)
+        heals.take_over(event, self.members.find_living(), places)
+
     # Status ----------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> str:
         """See `states`."""
-        return STOPPED if self.stopped else self.birth.state
+        return STOPPED if self.stopped else RECOVERING if self.left else self.birth.state
 
     def status(self) -> dict[str, Any]:
         """See `System.status`."""

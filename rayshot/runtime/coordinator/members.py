@@ -5,15 +5,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, vault_name
-from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
+from rayshot.runtime.ray.roster import Place, Roster
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetters
@@ -35,8 +36,18 @@ VAULT_PAUSE_S = 10.0
 VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
 
 
+class Living(NamedTuple):
+    """A host that lives, as far as anybody knows."""
+
+    host: Any
+    place: Place
+
+
 class Members:
-    """Ray handles of one life of a system."""
+    """Ray handles of one life of a system.
+
+    While the life is `assembled`, as it goes back to a snapshot, no host is watched: whoever loads it sees its death.
+    """
 
     def __init__(
         self,
@@ -44,6 +55,8 @@ class Members:
         issuer: Issuer,
         storage: str,
         on_death: Callable[[str, str], None],
+        *,
+        assembled: bool = False,
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
@@ -54,26 +67,52 @@ class Members:
         self._issuer = issuer
         self._incarnation = issuer.life
         self._storage = storage
+        self._assembled = assembled
+        self.places: dict[str, Place] = {}
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died, restarted=True)
 
-    def join(self, name: str, node: str, handle: Any) -> None:
+    def join(self, name: str, node: str, handle: Any, place: Place) -> None:
         """Add a host and watch it; its node gets a vault if it is the first there.
 
         Raises ActorExited for the name of an actor that ended: messages to that actor must not reach another one.
+        NameTaken for the name of another living actor, which has the Ray name of an earlier life.
         """
         if name in self._ended:
             raise ActorExited(
                 f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
             )
-        self.roster.add(name)
-        self.hosts[name] = handle
-        self._watches.add(name, handle)
+        if name in self.places and place.made_in != self.places[name].made_in:
+            raise name_taken(name, self._system)
+        self.roster.add(name, place)
+        self.hosts[name], self.places[name] = handle, place
+        if not self._assembled:
+            self._watches.add(name, handle)
         self._nodes[name] = node
         self._make_vault(node)
+
+    def complete(self) -> None:
+        """All hosts of the life are loaded: mark it, and watch them from now on. One that died meanwhile is seen."""
+        self.roster.mark()
+        self._assembled = False
+        for name, host in self.hosts.items():
+            self._watches.add(name, host)
+
+    def leave(self) -> dict[str, Living]:
+        """The life is over, and the next one may go on with these hosts."""
+        self._watches.drop_all()
+        self._vault_watches.drop_all()
+        return {name: Living(host, self.places[name]) for name, host in self.hosts.items()}
+
+    def inherit(self, before: "Members") -> None:
+        """Go on with the vaults of the life before, and with its keys."""
+        self._keyring = before._keyring  # noqa: SLF001 - another life
+        self._vaults = dict(before._vaults)  # noqa: SLF001
+        for node, vault in self._vaults.items():
+            self._vault_watches.add(node, vault)
 
     def _make_vault(self, node: str) -> None:
         if node not in self._vaults:
@@ -236,20 +275,46 @@ class Members:
         return lambda: _clean_up(deaths, vaults)
 
     def find_vaults(self) -> None:
-        """After the coordinator was started again: find the vaults of this life."""
-        self._vaults = named_actors(vault_name(self._system, self._incarnation, ""))
+        """After the coordinator was started again: find the vaults, which earlier lives may have made."""
+        before = prefix(self._system)
+        for rest, vault in named_actors(before).items():
+            life, kind, node = rest.split("/", 2)
+            if kind == "vault" and int(life) <= self._incarnation:
+                self._vaults[node] = vault
         for node, vault in self._vaults.items():
             self._welcome_vault(node, vault)
 
-    def find(self, stop: Stop | None, joined: set[str]) -> dict[str, Abandoned | None]:
+    def find_living(self) -> dict[str, Living]:
+        """After the coordinator was started again: all hosts that lives up to this one made, the latest of each name.
+
+        Ends the others, which are of no use in any life.
+        """
+        found: dict[str, Living] = {}
+        for ray_name, host in sorted(named_actors(prefix(self._system)).items(), key=lambda item: _life_in(item[0])):
+            life, kind, name = ray_name.split("/", 2)
+            if kind == "actor" and int(life) <= self._incarnation:
+                if name in found:
+                    ray.kill(found[name].host)
+                found[name] = Living(host, Place(int(life), {}))
+        return found
+
+    def _find_hosts(self, joined: Mapping[str, Place]) -> None:
+        self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
+        self.places = {name: Place(self._incarnation, {}) for name in self.hosts} | dict(joined)
+        for name, place in joined.items():
+            if place.made_in != self._incarnation:
+                found = named_actors(actor_name(self._system, place.made_in, name))
+                self.hosts |= {name: found[""]} if "" in found else {}
+
+    def find(self, stop: Stop | None, joined: Mapping[str, Place]) -> dict[str, Abandoned | None]:
         """After the coordinator was started again: find all actors and take over from the old coordinator.
 
-        With `stop` the actors handle no more messages. `joined` are the actors on the roster.
+        With `stop` the actors handle no more messages. `joined` is the roster.
         Returns the answer of each actor; None for an actor that does not answer, which is not a member any more. It
         does not ask actors that are still being made, because they may wait for this coordinator to join. They are
         `in_the_making` then.
         """
-        self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
+        self._find_hosts(joined)
         unfinished = actors_in_the_making() if self.hosts else set()
         for name, handle in tuple(self.hosts.items()):
             if actor_id(handle) in unfinished:
@@ -266,6 +331,10 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
+
+
+def _life_in(rest: str) -> int:
+    return int(rest.partition("/")[0])
 
 
 def _bury(host: Any) -> None:

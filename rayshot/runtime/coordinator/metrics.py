@@ -163,10 +163,15 @@ class Metrics:
         self._sums, self._ask_at = ActorSums(), 0.0
         self._made: dict[str, Any] = {}
         self.aborted_count = 0
+        self._over = threading.Event()
 
     def start(self) -> None:
         """Start the thread that reports the metrics, if Ray takes metrics."""
         threading.Thread(target=self._run, name="rayshot-metrics", daemon=True).start()
+
+    def stop(self) -> None:
+        """The life is over: the next one reports."""
+        self._over.set()
 
     def committed(self, trigger: str, stats: Mapping[str, float]) -> None:
         """A snapshot is durable; `stats` are the stats of its manifest, and its `bytes`."""
@@ -195,12 +200,12 @@ class Metrics:
         if not _ray_takes_metrics():
             log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
             return
-        while True:
+        while not self._over.is_set():
             try:
                 self._tell(*self.samples(time.monotonic()))
             except Exception:
                 log.exception("the metrics of system %r could not be told once", self._labels["system"])
-            time.sleep(PAUSE_S)
+            self._over.wait(PAUSE_S)
 
     def samples(self, now: float) -> list[Sample]:
         """The samples to report at `now`, in monotonic seconds. Asks the actors if it is time to."""

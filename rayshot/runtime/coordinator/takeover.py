@@ -18,6 +18,7 @@ class Remains:
     `counter` is the highest counter of the old coordinator's snapshots. `ended` are the actors that ended before.
     `stored` are all snapshots of this life that were ever committed. `dead` are the actors that are missing or have
     stopped, each group sorted. `stop` says why the system does not go on, if the reason is not in `dead`.
+    `has_savepoint`: it was stopped with one.
     """
 
     answers: dict[str, Abandoned]
@@ -26,6 +27,7 @@ class Remains:
     stored: set[SnapshotId]
     dead: tuple[str, ...]
     stop: Stop | None
+    has_savepoint: bool
 
 
 def find_remains(
@@ -41,8 +43,8 @@ def find_remains(
     """
     savepoint = committer.stopped_with(incarnation)
     stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
-    joined = members.roster.names()
-    found = members.find(stop, joined)
+    roster = members.roster.places()
+    found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before(incarnation).union(*(answer.ended for answer in answers.values())) - found.keys()
     known = {receiver for answer in answers.values() for receiver in answer.receivers}  # also actors that died unborn
@@ -60,4 +62,5 @@ def find_remains(
         committer.stored_in(incarnation),
         (*sorted(should_be - answers.keys() - ended - members.in_the_making.keys()), *sorted(stopped)),
         stop,
+        savepoint is not None,
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
+from rayshot.runtime.ray.naming import find_coordinator, life_of, named_actors, prefix
 from rayshot.runtime.ray.roster import clear_rosters
 
 SHUTDOWN_S = 60.0
@@ -15,7 +15,8 @@ SHUTDOWN_S = 60.0
 def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> None:
     """End all that is left of a system, also actors that its coordinator does not know or has no time to end.
 
-    With `incarnation`, end only that life. If it was over long ago, the system may have another coordinator now.
+    With `incarnation`, end only that life, and what is left of earlier ones: an actor that goes back to a snapshot in
+    its place keeps the name of an earlier life. If it was over long ago, the system may have another coordinator now.
     """
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
@@ -23,8 +24,10 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
         ray.kill(coordinator)
     if incarnation is not None and find_coordinator(system) not in (None, coordinator):
         return
-    before = prefix(system, incarnation)
-    clear_rosters(before)
-    for actor in named_actors(before).values():
-        with contextlib.suppress(ray.exceptions.RayError, ValueError):
-            ray.kill(actor)
+    before = prefix(system)
+    for rest, actor in named_actors(before).items():
+        life = life_of(before + rest)
+        if incarnation is None or (life is not None and life <= incarnation):
+            with contextlib.suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(actor)
+    clear_rosters(system, incarnation)

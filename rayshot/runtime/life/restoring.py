@@ -9,11 +9,11 @@ from typing import Any
 import ray
 
 from rayshot.errors import RestoreFailed
-from rayshot.format.pickling import dump_names
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.life.progress import wait_with_progress
@@ -37,7 +37,7 @@ def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_l
     in flight to the actors that are left out.
     """
     _report(fit)
-    loading = _Loading(identity, fit, _plans(storage, folder, fit, _by_host(fit, dead_letters)))
+    loading = _Loading(identity, fit, make_plans(storage, folder, fit, _by_host(fit, dead_letters)))
     try:
         loading.run()
         get_answer(identity.coordinator.resume.remote(), the_coordinator(identity.system))
@@ -149,50 +149,3 @@ def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[Dea
     for letter in dead_letters:
         by_host[letter.sender if letter.sender in by_host else min(by_host)].append(letter)
     return by_host
-
-
-def _plans(
-    storage: str, folder: str, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]
-) -> dict[str, LoadPlan]:
-    manifest, specifications, names = fit.manifest, fit.specifications, dump_names(fit.names)
-    chunks = {chunk.digest: chunk for chunk in manifest.chunks}
-    sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    received: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    mailbox: dict[str, dict[str, Any]] = {name: {} for name in specifications}
-    slots: dict[str, dict[str, Any]] = {name: {} for name in specifications}
-    needed: dict[str, list[Any]] = {name: [] for name in specifications}
-    for channel in manifest.channels:
-        if channel.sender in sent:
-            sent[channel.sender][channel.receiver] = channel.sent
-        if channel.receiver in specifications:
-            arrived[channel.receiver][channel.sender] = channel.sent
-            received[channel.receiver][channel.sender] = channel.received
-            if blobs := channel.blobs():
-                mailbox[channel.receiver][channel.sender] = blobs
-            if channel.slots:
-                slots[channel.receiver][channel.sender] = channel.slots
-            needed[channel.receiver] += channel.all_blobs()
-    plans = {}
-    for actor in manifest.actors:
-        if actor.state is not None:
-            needed[actor.name] += [actor.state.stream, *actor.state.buffers]
-        plans[actor.name] = LoadPlan(
-            storage,
-            folder,
-            manifest.system,
-            manifest.snapshot,
-            specifications[actor.name],
-            actor.state,
-            {span.chunk: chunks[span.chunk] for blob in needed[actor.name] for span in blob.spans},
-            sent[actor.name],
-            arrived[actor.name],
-            received[actor.name],
-            mailbox[actor.name],
-            slots[actor.name],
-            frozenset(manifest.ended) & arrived[actor.name].keys(),
-            actor.version,
-            names,
-            tuple(dead_letters[actor.name]),
-        )
-    return plans

@@ -12,6 +12,7 @@ shared memory, or holds ObjectRefs, it is captured inline.
 import ctypes
 import errno
 import gc
+import itertools
 import mmap
 import os
 import select
@@ -49,6 +50,8 @@ _NO_ANSWER: bytes = msgpack.packb(None)
 _FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spool"
+_counts = itertools.count(1)
+"""One counter for the process: an actor that goes back to a snapshot gets another capturer, but no used names."""
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
@@ -161,7 +164,6 @@ class Capturer:
         self._name = name
         self._spool_folder = spool_folder
         self._last_size: int | None = None
-        self._count = 0
         self._inline_left, self._inline_again = 0, 1
         self._holds_references = self._in_shared_memory = self._has_forked = False
 
@@ -240,8 +242,7 @@ class Capturer:
         return self._forked(state, cell)
 
     def _forked(self, state: Any, cell: Cell) -> CaptureChild:
-        self._count += 1
-        spool = Path(self._spool_folder) / f"{_spool_prefix()}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
+        spool = Path(self._spool_folder) / f"{_spool_prefix()}{os.getpid()}-{next(_counts)}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         parent = os.getpid()
         held = held_buffers()

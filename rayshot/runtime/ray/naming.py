@@ -47,6 +47,12 @@ def prefix(system: str, incarnation: int | None = None) -> str:
     return f"rayshot/{system}/" if incarnation is None else f"rayshot/{system}/{incarnation}/"
 
 
+def life_of(ray_name: str) -> int | None:
+    """The life in the Ray name of a host or vault, or in a key of a roster; None for other names."""
+    parts = ray_name.split("/", 3)
+    return int(parts[2]) if len(parts) == 4 and parts[2].isdecimal() else None  # noqa: PLR2004 - see `actor_name`
+
+
 def named_actors(before: str) -> dict[str, Any]:
     """The Ray handles of all our Ray actors whose names begin with `before`, by the rest of the name."""
     found = {}

@@ -1,9 +1,10 @@
 """What a host is told when it is made, what it tells about itself, and what all are told when a system stops."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rayshot.errors import SystemDown, SystemStopped
+from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
@@ -17,6 +18,7 @@ class HostIdentity:
     """The identity of a host. `coordinator` is a Ray handle. `loading`: it takes nothing until a state was loaded.
 
     `heals`: the system goes back to its last snapshot by itself, so drivers keep what it would have to hear again.
+    Then `options` are the options with which Ray made the host, as a snapshot does not hold all of their values.
     """
 
     system: str
@@ -29,6 +31,7 @@ class HostIdentity:
     trace: Trace = False
     loading: bool = False
     heals: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def life(self) -> bytes:
@@ -104,15 +107,23 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown."""
+    """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown.
+
+    `goes_back`: only this life is over, because the system goes back to a snapshot by itself.
+    """
 
     system: str
     storage: str
     actor: str | None
     detail: str
+    goes_back: bool = False
 
     def error(self) -> SystemDown:
         """The error that every caller gets."""
+        if self.goes_back:
+            return SystemRecovering(
+                f"system {self.system!r} goes back to its last snapshot: {self.detail}", system=self.system
+            )
         if self.actor is None:
             return SystemStopped(f"system {self.system!r} was stopped: {self.detail}", system=self.system)
         return ActorDied(

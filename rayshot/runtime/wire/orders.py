@@ -10,7 +10,7 @@ Ray repeats an order that is lost on its way. Each says a fact that stays true, 
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import ray
 
@@ -19,6 +19,7 @@ from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 H = TypeVar("H", bound="Obedient")
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Issuer(NamedTuple):
@@ -34,16 +35,24 @@ class Issuer(NamedTuple):
 class Obedient(Protocol):
     """A host."""
 
-    def obeys(self, issuer: Issuer) -> bool:
-        """Whether the issuer is the latest coordinator of this life that the host has heard of. The host notes it."""
+    def obeys(self, issuer: Issuer) -> Any | None:
+        """What the host is in the issuer's life, if it is in that life and has heard of no later coordinator.
+
+        The host notes the issuer. The order must change only what this returns: the host may be loaded anew meanwhile,
+        and then it is something else in another life.
+        """
 
 
-def order(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, Issuer, P], R | None]:
-    """Mark a method of a host as an order. Callers give the issuer first; the host returns None if it does not obey."""
+def order(method: Callable[Concatenate[H, T, P], R]) -> Callable[Concatenate[H, Issuer, P], R | None]:
+    """Mark a method of a host as an order. It gets what `obeys` returned.
+
+    Callers give the issuer instead; the host returns None if it does not obey.
+    """
 
     @wraps(method)
     def obeyed(host: H, issuer: Issuer, *args: P.args, **kwargs: P.kwargs) -> R | None:
-        return method(host, *args, **kwargs) if host.obeys(issuer) else None
+        obedient = host.obeys(issuer)
+        return None if obedient is None else method(host, obedient, *args, **kwargs)
 
     del obeyed.__wrapped__  # Ray must read this signature, which has the issuer
     marked: Callable[Concatenate[H, Issuer, P], R | None] = ray.method(

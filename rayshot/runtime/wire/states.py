@@ -9,4 +9,6 @@ BEGINNING: Final = "beginning"
 RUNNING: Final = "running"
 STOPPED: Final = "stopped"
 """The system takes no messages any more."""
-STATES: Final = (LOADING, BEGINNING, RUNNING, STOPPED)
+RECOVERING: Final = "recovering"
+"""The system goes back to its last snapshot by itself, and will run again."""
+STATES: Final = (LOADING, BEGINNING, RUNNING, RECOVERING, STOPPED)

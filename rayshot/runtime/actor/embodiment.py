@@ -1,0 +1,52 @@
+"""What an actor is in one life of its system, and how this ends when the system goes back to a snapshot.
+
+Each life of an actor gets new objects: machine, channels, mailbox, state, outcomes. So nothing that is late, such as a
+timer or an answer, can reach the new life through an object of the old one. Only Ray's actor stays, with its process
+and its sockets.
+"""
+
+import gc
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rayshot.errors import SystemRecovering
+from rayshot.protocol.events import DeadlinePassed
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.worker import Worker
+
+log = logging.getLogger("rayshot")
+HANDLER_S = 0.5
+"""A handler of the old life has so many seconds to end, then as many after an exception was raised in it."""
+
+
+@dataclass(frozen=True)
+class Embodiment:
+    """An actor's process in one life, and the worker that runs its handlers."""
+
+    process: ActorProcess
+    worker: Worker
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether this life is over because the system goes back to a snapshot."""
+        return isinstance(self.process.runner.down, SystemRecovering)
+
+    def leave(self, why: SystemRecovering, end_process: Callable[[int], object] = os._exit) -> None:
+        """Work no more. If a handler does not end in time, end this process: another one takes its place.
+
+        A handler that went on would use the files and connections of the new life beside it.
+        """
+        process, worker = self.process, self.worker
+        with process.runner.lock:
+            for snapshot in process.runner.participant.open_snapshots:
+                process.runner.handle(DeadlinePassed(snapshot))  # what was captured for it is removed
+            process.shut(why)
+        if not worker.join(HANDLER_S):
+            worker.interrupt()
+            if not worker.join(HANDLER_S):
+                log.error("%s: a handler does not end, and the system goes back: its process ends", process.name)
+                end_process(1)
+        process.cell.drop()
+        gc.collect()

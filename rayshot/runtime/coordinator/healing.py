@@ -1,0 +1,311 @@
+"""How a coordinator brings its system back to the last snapshot by itself: the runner of the machine of recovery.
+
+One thread gives the machine one event after the other, and carries out what it orders. Loads go on at the same time:
+the hosts answer, and each answer is another event.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+import ray
+
+from rayshot.errors import Damaged, Fenced, Incompatible, RayshotError, StoreError
+from rayshot.protocol.recovering import (
+    BeginLife,
+    LifeBegan,
+    LifeMarked,
+    LoadProcess,
+    LoadRefused,
+    LogRefused,
+    MarkLife,
+    MarkRefused,
+    NoWayBack,
+    Pause,
+    PauseOver,
+    ProcessLoaded,
+    ProcessLost,
+    RecoveryEffect,
+    RecoveryEvent,
+    ResumeLife,
+    StopHandlers,
+    StopSystem,
+    StopWanted,
+    TookOver,
+)
+from rayshot.protocol.recovery import Recovery
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.coordinator.committer import new_writer
+from rayshot.runtime.coordinator.life import Life
+from rayshot.runtime.coordinator.members import Living
+from rayshot.runtime.coordinator.under_way import KEYS_MISSING
+from rayshot.runtime.coordinator.watching import in_short
+from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_life_behind
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.ray.roster import Place
+from rayshot.runtime.wire.host_identity import Stop
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.settings import SystemSettings
+
+if TYPE_CHECKING:
+    from rayshot.runtime.actor.loading import LoadPlan
+
+log = logging.getLogger("rayshot")
+LOOK_S = 1.0
+SILENT_S = 30.0
+"""A living host that has not loaded for so many seconds is asked whether it lives."""
+ANSWER_S = 10.0
+"""If it does not answer within so many seconds, its process is killed: it may be stopped, or its node cut off."""
+
+
+@dataclass
+class _Load:
+    """A load that has not been answered. `living` is the host that goes back in its place, None for a new one."""
+
+    order: LoadProcess
+    host: Any
+    living: Living | None
+    due: float
+    pinged: Any = None
+
+
+class Healer:
+    """See the module. It leads the lives of one system, one after the other; `life` is the present one.
+
+    `install(life)` makes a new life the present one of the coordinator. `keyring` gives the keys, None while they are
+    missing. `dead_drivers` gives the names of the drivers that died.
+    """
+
+    def __init__(
+        self,
+        settings: SystemSettings,
+        owner: str,
+        install: Callable[[Life], None],
+        keyring: Callable[[], Keyring | None],
+        dead_drivers: Callable[[], frozenset[str]],
+    ) -> None:
+        self._settings, self._owner = settings, owner
+        self._install, self._keyring, self._dead_drivers = install, keyring, dead_drivers
+        self._machine: Recovery
+        self._life: Life
+        self._events: queue.SimpleQueue[RecoveryEvent | Callable[[], None] | None] = queue.SimpleQueue()
+        self._left: dict[str, Living] = {}
+        """Hosts that live and are not in the present life yet."""
+        self._plans: Mapping[str, LoadPlan] = {}
+        self._places: dict[str, Place] = {}
+        self._loads: dict[str, _Load] = {}
+        self._starts: dict[str, int] = {}
+        self._writer = ""
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
+
+    def lead(self, life: Life) -> None:
+        """Begin with this life."""
+        self._life, self._machine = life, Recovery(life.incarnation, self._settings.failure.policy)
+        self._thread.start()
+
+    def close(self) -> None:
+        """The system is over: go back no more, and end what is left of earlier lives. Hold no lock."""
+        self._closed = True
+        self.hear(StopWanted("it was shut down"))
+        self._events.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(ANSWER_S)
+        for living in self._left.values():
+            ray.kill(living.host)
+
+    def hear(self, event: RecoveryEvent) -> None:
+        """Give the machine an event. Any thread may call."""
+        self._events.put(event)
+
+    def lost(self, life: int, name: str, detail: str) -> None:
+        """A host of a life that runs died, or its actor failed."""
+        self._events.put(lambda: self._handle(self._loss(life, name, detail)))
+
+    def status(self) -> tuple[str, tuple[str, ...], str]:
+        """Why the system goes back, the actors that are not loaded, and what holds it up; empty where it runs."""
+        machine = self._machine
+        return machine.detail, machine.waiting, machine.trouble
+
+    def _loss(self, life: int, name: str, detail: str) -> ProcessLost:
+        return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", time.time())
+
+    # The thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            try:
+                event = self._events.get(timeout=LOOK_S)
+            except queue.Empty:
+                self._look(time.monotonic())
+                continue
+            if event is None:
+                return
+            try:
+                event() if callable(event) else self._handle(event)
+            except Exception as error:
+                log.exception("system %r cannot go back to a snapshot, a defect of rayshot", self._settings.system)
+                self._stop(None, f"it could not go back to a snapshot: {error!r}")
+
+    def _handle(self, event: RecoveryEvent) -> None:
+        before = self._machine.phase
+        effects = self._machine.handle(event)
+        if self._machine.phase is not before:
+            log.info("system %r: %s: %s", self._settings.system, self._machine.phase.value, self._machine.detail)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: RecoveryEffect) -> None:
+        match effect:
+            case StopHandlers():
+                failpoint("before_stop_handlers")
+                self._leave_life()
+            case BeginLife():
+                self._begin_life(effect)
+            case LoadProcess():
+                self._load(effect)
+            case MarkLife(life):
+                self._mark(life)
+            case ResumeLife():
+                failpoint("before_resume_life")
+                self._resume()
+            case Pause(number, seconds):
+                timer = threading.Timer(seconds, self.hear, (PauseOver(number),))
+                timer.daemon = True
+                timer.start()
+            case StopSystem(process, detail):
+                self._stop(process, detail)
+            case _:
+                assert_never(effect)
+
+    def take_over(self, event: TookOver, left: Mapping[str, Living], places: Mapping[str, Place]) -> None:
+        """A coordinator that was started again has read the log, and found these hosts; see `all_places` for places."""
+        self._left, self._places = dict(left), dict(places)
+        self.hear(event)
+
+    # Steps -----------------------------------------------------------------------------------------------------
+
+    def _leave_life(self) -> None:
+        left = self._life.leave(self._machine.detail)
+        self._left |= left
+        self._places |= self._life.members.places
+        self._loads.clear()
+        self._starts.clear()
+        self._writer = new_writer(self._owner)
+
+    def _begin_life(self, order: BeginLife) -> None:
+        keyring = self._keyring()
+        if keyring is None:
+            self._handle(LogRefused(KEYS_MISSING))
+            return
+        try:
+            began = begin_life_behind(
+                self._life.epoch,
+                self._settings,
+                self._writer,
+                actor=order.process,
+                detail=order.detail,
+                keyring=keyring,
+            )
+        except CannotGoBack as error:
+            self._handle(NoWayBack(f"{order.detail}; {error}"))
+        except Fenced as error:
+            self._handle(NoWayBack(error.message))
+            self._life.fenced(error)
+        except StoreError as error:
+            log.warning("system %r cannot go back now: %s", self._settings.system, error)
+            self._handle(LogRefused(error.message))
+        except RayshotError as error:
+            self._handle(NoWayBack(f"{order.detail}; its log cannot be read: {error}"))
+        else:
+            self._lead_on(began)
+
+    def _lead_on(self, began: NewLife) -> None:
+        if self._closed:
+            return
+        self._plans = began.origin.plans(self._places, self._dead_drivers())
+        life = self._life.next(began)
+        self._life = life
+        self._install(life)
+        for name in self._left.keys() - self._plans.keys():
+            ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
+        self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past))
+
+    def _load(self, order: LoadProcess) -> None:
+        failpoint("before_load_process")
+        name, life = order.process, self._life
+        self._starts[name] = order.start
+        living = self._left.get(name)
+        identity = life.identity()
+        try:
+            if living is not None:
+                host = living.host
+                answer = host.go_back.remote(life.issuer, identity, self._plans[name])
+            else:
+                host = spawn_host(Host, identity, self._plans[name].specification, name, loading=True)
+                answer = host.load.remote(self._plans[name])
+        except (RayshotError, ray.exceptions.RayError) as error:
+            self._handle(LoadRefused(order.life, name, order.start, str(error)))
+            return
+        self._loads[name] = load = _Load(order, host, living, time.monotonic() + SILENT_S)
+        when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
+
+    def _answered(self, load: _Load, result: object) -> None:
+        order, now = load.order, time.time()
+        name = order.process
+        if self._loads.get(name) is not load:
+            return
+        del self._loads[name]
+        lost = life, _, start = order.life, name, order.start
+        match result:
+            case ray.exceptions.ActorDiedError():
+                self._left.pop(name, None)
+                self._handle(ProcessLost(*lost, in_short(result), now))
+            case ray.exceptions.RayTaskError(cause=StoreError() as cause):
+                self._handle(LoadRefused(life, name, start, cause.message))
+            case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
+                self._handle(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
+            case Exception():
+                self._handle(LoadRefused(life, name, start, in_short(result)))
+            case _:
+                if load.living is not None:
+                    assert isinstance(result, str), "a host that went back says on which node it is"
+                    self._life.take_in(name, result, self._left.pop(name))
+                self._handle(ProcessLoaded(life, name, start))
+
+    def _look(self, now: float) -> None:
+        """Kill hosts that do not load and do not answer. A new host may wait for room on a node, for any time."""
+        for load in [load for load in self._loads.values() if load.living is not None and now >= load.due]:
+            if load.pinged is None:
+                load.pinged, load.due = load.host.status.remote(), now + ANSWER_S
+            elif ray.wait([load.pinged], timeout=0)[0]:
+                load.pinged, load.due = None, now + SILENT_S
+            else:
+                log.error("%s does not answer while it is loaded: its process is killed", load.order.process)
+                ray.kill(load.host)
+                load.due = now + SILENT_S
+
+    def _mark(self, life: int) -> None:
+        failpoint("before_mark_life")
+        try:
+            self._life.complete()
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            self._handle(MarkRefused(life, repr(error)))
+        else:
+            self._handle(LifeMarked(life))
+
+    def _resume(self) -> None:
+        self._life.resume()
+        log.warning("system %r runs again, in life %d", self._settings.system, self._life.incarnation)
+
+    def _stop(self, process: str | None, detail: str) -> None:
+        self._life.give_up(detail, process)
+        stop = self._life.stopped or Stop(self._settings.system, self._settings.storage, process, detail)
+        for living in self._left.values():
+            living.host.stop.remote(self._life.issuer, stop)

@@ -1,0 +1,125 @@
+"""The storage's part of a rollback: which snapshot a system goes back to, and the record that begins the new life."""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError
+from rayshot.format.figures import FINAL
+from rayshot.format.manifest import ActorEntry
+from rayshot.format.signing_key import find_trusted_keys
+from rayshot.model.resolution import Fit
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.recovering import Past
+from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.actor.plans import make_plans
+from rayshot.runtime.coordinator.committer import Committer
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.ray.roster import Place
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.history import WayBack
+from rayshot.store.locate import open_store
+from rayshot.store.records import EpochRecord
+from rayshot.store.repository import Repository
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.trust import check_trust
+
+
+class CannotGoBack(Exception):
+    """The snapshot to which a system would go back is gone or unfit; the text says why, and what a person can do."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The snapshot from which a life goes on. `storage` is the address of its storage."""
+
+    snapshot: Snapshot
+    storage: str
+
+    def plans(self, places: Mapping[str, Place], dead_drivers: frozenset[str]) -> dict[str, LoadPlan]:
+        """What each actor is loaded from. `places` has what Ray was told when it made an actor."""
+        manifest = self.snapshot.manifest
+        specifications = {actor.name: self._specification(actor, places.get(actor.name)) for actor in manifest.actors}
+        fit = Fit(manifest, specifications, {}, {}, ())
+        senders = {channel.sender for channel in manifest.channels}
+        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead_drivers))
+
+    def _specification(self, actor: ActorEntry, place: Place | None) -> ActorSpecification:
+        by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)
+        options = {**actor.options, **({} if place is None else place.options)}
+        return ActorSpecification(actor.class_module, actor.class_name, by_value, actor.methods, options, actor.version)
+
+
+@dataclass(frozen=True)
+class NewLife:
+    """A life that a rollback began: its committer, what it goes on from, and all that the log says of rollbacks."""
+
+    committer: Committer
+    origin: Origin
+    past: Past
+
+
+def begin_life_behind(
+    before: EpochRecord,
+    settings: SystemSettings,
+    writer: str,
+    *,
+    actor: str | None,
+    detail: str,
+    keyring: Keyring,
+) -> NewLife:
+    """Write the record that begins the life behind `before`. Call it again with the same `writer` if it is unclear.
+
+    The snapshot is read first: a life that cannot go on from it must not begin.
+
+    Raises CannotGoBack, and Fenced if another coordinator has the system; then nothing was written. Raises StoreError,
+    LogLost, CommitUnknown: it may be written.
+    """
+    store = open_store(settings.storage)
+    repository = Repository(store, settings.system, create=True, keys=keyring.encryption)
+    failpoint("before_rollback")
+    try:
+        written, back = None, repository.log.way_back()
+        while written != back:  # a commit of the old life may come between
+            back = written or back
+            origin = find_origin(repository, settings.storage, back, keyring)
+            written = repository.log.roll_back(
+                before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
+            )
+    except NotFound as error:
+        raise CannotGoBack(error.message) from error
+    failpoint("after_rollback")
+    history = repository.log.history
+    assert history.epoch is not None
+    committer = Committer(settings, repository, history.epoch)
+    committer.take_keys(keyring)
+    if back.origin is None and not origin.snapshot.record.folder:
+        committer.build_on(origin.snapshot.manifest)
+    return NewLife(committer, origin, history.past)
+
+
+def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> Origin:
+    """Read and check the snapshot of a way back. Raises CannotGoBack, StoreError."""
+    try:
+        if back.origin is None:
+            snapshot = repository.snapshot(repository.log.history.retained[back.snapshot])
+        else:
+            snapshot = open_storage(back.origin).system(repository.system).snapshot(back.snapshot)
+        keys = [keyring.signing.public]
+        with contextlib.suppress(ConfigError):
+            keys += find_trusted_keys()
+        check_trust(snapshot, keys, allow_unsigned=False)
+        manifest = snapshot.manifest
+    except StoreError:
+        raise
+    except RayshotError as error:
+        raise CannotGoBack(
+            f"the system would go back to {back.snapshot}, which cannot be used: {error}. Restore an older one with "
+            f"rayshot.restore, if what came behind it may be lost"
+        ) from error
+    if FINAL in manifest.stats:
+        raise CannotGoBack(f"it was stopped with the savepoint {back.snapshot}")
+    return Origin(snapshot, back.origin or storage)
