@@ -79,6 +79,10 @@ Claim = Literal["no-claim", "claim"]
 """Who owns the snapshot that a system was restored from: the system that made it, or the new life."""
 
 
+HEALING_INTERVAL_S = 10.0
+"""Seconds between the snapshots of a system that goes back to them by itself, if the user does not say."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
     """What follows from a failure of one actor. Times in seconds.
@@ -115,6 +119,10 @@ class FailureConfig:
         factor = self.backoff_factor
         if type(factor) not in (int, float) or not 1 <= factor < inf:
             raise ConfigError(f"backoff_factor={factor!r}: give a number of 1 or more")
+
+    def snapshots(self, given: SnapshotConfig | None) -> SnapshotConfig:
+        """When snapshots are taken, if the user gives these settings: a system that goes back to them needs some."""
+        return given or SnapshotConfig(interval_s=HEALING_INTERVAL_S if self.heals else None)
 
     @property
     def heals(self) -> bool:

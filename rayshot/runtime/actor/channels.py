@@ -1,6 +1,7 @@
 """All channels of an actor's process: incoming ones end in the mailbox, outgoing ones begin in the outboxes."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
@@ -26,6 +27,10 @@ from rayshot.runtime.wire.packets import Answer, Status
 log = logging.getLogger("rayshot")
 CONGESTION_WAIT_S = 0.1
 """An actor with a full outbox waits so many seconds for room, then goes on: a cycle of full actors cannot deadlock."""
+
+
+FIND_AGAIN_S = 0.2
+"""After the system went back to a snapshot, a receiver may have to be created again: it is looked for after a pause."""
 
 
 class ActorChannel(OutChannel):
@@ -342,14 +347,15 @@ class Channels:
 
     def _connect(self, channel: OutChannel) -> None:
         receiver = channel.receiver
-        handle = self.peers.find(receiver)
         try:
-            if handle is None:
+            while (handle := self.peers.find(receiver)) is None:
                 fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
                 if isinstance(fate, Ending):
                     with self.lock:
                         self.receiver_ended(receiver, fate.detail)
-                return
+                if fate is not None or self._runner.down is not None:
+                    return
+                time.sleep(FIND_AGAIN_S)
             offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)

@@ -49,7 +49,7 @@ class Host(Answering):
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)
         self._embodiment = Embodiment(process, Worker(process))
-        self._made_in = identity.incarnation
+        self._made_in, self._options = identity.incarnation, identity.options
         be_actor(lambda: self._process.own_handle(), identity.name)  # noqa: PLW0108 - of the life in which it is called
         self._ended = threading.Event()
         self._changing = threading.Condition()  # covers which embodiment there is, and the highest term
@@ -368,6 +368,7 @@ class Host(Answering):
                 lost,
                 process.recording.end,
                 process.failure,
+                self._options,
             )
 
     @ray.method(concurrency_group="watch")

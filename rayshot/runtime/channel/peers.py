@@ -61,8 +61,7 @@ class Peers:
         """The Ray handle of an actor; None if Ray knows no such actor: it ended, died, or never existed."""
         if name not in self._known:
             try:
-                place = self._roster.find(name)  # None: it is being made, in this life
-                made_in = self._incarnation if place is None else place.made_in
+                made_in = self._roster.find(name) or self._incarnation  # not there: it is being made, in this life
                 self.know(name, ray.get_actor(actor_name(self._system, made_in, name), namespace=NAMESPACE))
             except ValueError:
                 return None

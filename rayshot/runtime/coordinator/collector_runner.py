@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
+FIRST_S = 0.5
+"""A system that goes back to snapshots by itself needs one: the first is tried again after so many seconds."""
 Begin = tuple[SnapshotId, int, frozenset[str], bool]
 """The arguments of `Host.begin`: the fields of Begun."""
 
@@ -77,6 +79,7 @@ class CollectorRunner:
         self.committed: CommitRecord | None = None
         self.over: RayshotError | None = None
         self._traced_always = bool(settings.trace)
+        self._wants_first = settings.failure.heals and settings.snapshot.interval_s is not None
         self._committer, self._members, self._birth, self._metrics = committer, members, birth, metrics
         self._on_committed, self._on_final, self._on_fenced = on_committed, on_final, on_fenced
         self._collector = Collector(committer.incarnation)
@@ -109,6 +112,7 @@ class CollectorRunner:
 
     def close(self) -> None:
         """Wait for the commits in the queue. Hold no lock."""
+        self._intake.close()
         self._commits.close()
 
     def handle(self, event: CollectorEvent) -> None:
@@ -334,6 +338,8 @@ class CollectorRunner:
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self.config.next_due(self._last_began, self._last_ended)
+        if self._wants_first and self.committed is None:
+            due = self._last_began + FIRST_S
         idle = self._admission.is_empty and self._admission.fits(self._room)
         runs = self.over is None and self._birth.state == RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:

@@ -18,11 +18,11 @@ from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.life import Life
+from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
-from rayshot.runtime.ray.roster import Place
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
@@ -79,7 +79,7 @@ class Coordinator(DriverWatch, Questions):
         """
         if (life := self._life_of(identity.incarnation)) is None:
             raise StaleHandle(f"life {identity.incarnation} of system {identity.system!r} is over")
-        return life.join(identity.name, node, handle, Place(identity.incarnation, identity.options))
+        return life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
 
     @notice
     def ended(

@@ -48,7 +48,6 @@ from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_life_behind
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.roster import Place
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
@@ -98,10 +97,11 @@ class Healer:
         self._left: dict[str, Living] = {}
         """Hosts that live and are not in the present life yet."""
         self._plans: Mapping[str, LoadPlan] = {}
-        self._places: dict[str, Place] = {}
+        self._options: dict[str, Mapping[str, Any]] = {}
         self._loads: dict[str, _Load] = {}
         self._starts: dict[str, int] = {}
         self._writer = ""
+        self._dead_then: frozenset[str] = frozenset()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
 
@@ -184,9 +184,9 @@ class Healer:
             case _:
                 assert_never(effect)
 
-    def take_over(self, event: TookOver, left: Mapping[str, Living], places: Mapping[str, Place]) -> None:
-        """A coordinator that was started again has read the log, and found these hosts; see `all_places` for places."""
-        self._left, self._places = dict(left), dict(places)
+    def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
+        """A coordinator that was started again has read the log, and found these hosts."""
+        self._left = dict(left)
         self.hear(event)
 
     # Steps -----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Healer:
     def _leave_life(self) -> None:
         left = self._life.leave(self._machine.detail)
         self._left |= left
-        self._places |= self._life.members.places
+        self._options |= self._life.members.options
         self._loads.clear()
         self._starts.clear()
         self._writer = new_writer(self._owner)
@@ -229,7 +229,8 @@ class Healer:
     def _lead_on(self, began: NewLife) -> None:
         if self._closed:
             return
-        self._plans = began.origin.plans(self._places, self._dead_drivers())
+        self._dead_then = self._dead_drivers()
+        self._plans = began.origin.plans(self._options, self._dead_then)
         life = self._life.next(began)
         self._life = life
         self._install(life)
@@ -276,7 +277,7 @@ class Healer:
             case _:
                 if load.living is not None:
                     assert isinstance(result, str), "a host that went back says on which node it is"
-                    self._life.take_in(name, result, self._left.pop(name))
+                    self._life.join(name, result, self._left.pop(name))
                 self._handle(ProcessLoaded(life, name, start))
 
     def _look(self, now: float) -> None:
@@ -302,6 +303,8 @@ class Healer:
 
     def _resume(self) -> None:
         self._life.resume()
+        for driver in self._dead_drivers() - self._dead_then:
+            self._life.members.tell_all("driver_died", driver)
         log.warning("system %r runs again, in life %d", self._settings.system, self._life.incarnation)
 
     def _stop(self, process: str | None, detail: str) -> None:

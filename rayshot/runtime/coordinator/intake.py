@@ -74,7 +74,7 @@ class Intake:
     ) -> None:
         self._take = take
         self._refuse = refuse
-        self._arrived: queue.SimpleQueue[_Report] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[_Report | None] = queue.SimpleQueue()
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
     def fetch(self, name: str, host: Any, snapshot: SnapshotId, begin: bytes) -> None:
@@ -86,6 +86,10 @@ class Intake:
         """Add a report that an actor brought."""
         self._arrived.put(_Report(head, body))
 
+    def close(self) -> None:
+        """The life is over: take no more reports."""
+        self._arrived.put(None)
+
     def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
         if isinstance(result, bytes):  # otherwise the snapshot ended, or the actor died, which is noticed elsewhere
             self._arrived.put(_Report(result, body))
@@ -95,11 +99,12 @@ class Intake:
             threading.Thread(target=self._refuse, args=why, daemon=True).start()
 
     def _take_all(self) -> None:
-        while True:
-            arrived = [self._arrived.get()]
+        while (first := self._arrived.get()) is not None:
+            arrived = [first]
             with contextlib.suppress(queue.Empty):
-                while True:
-                    arrived.append(self._arrived.get_nowait())
+                while (more := self._arrived.get_nowait()) is not None:
+                    arrived.append(more)
+                self._arrived.put(None)
             try:
                 self._take([Arrived(*unpack_head(one.head), one.body) for one in arrived])
             except Exception:

@@ -23,7 +23,7 @@ from rayshot.runtime.coordinator.takeover import Remains, find_remains
 from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
-from rayshot.runtime.ray.roster import Place, all_places, clear_rosters
+from rayshot.runtime.ray.roster import clear_rosters
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
+YOUNG_S = 60.0
+"""For so many seconds after a life went back to a snapshot, an actor that nobody knows may be created again."""
 
 
 class Heals(Protocol):
@@ -48,7 +50,7 @@ class Heals(Protocol):
     def hear(self, event: CommitWritten | StopWanted) -> None:
         """Note a fact."""
 
-    def take_over(self, event: TookOver, left: Mapping[str, Living], places: Mapping[str, Place]) -> None:
+    def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
         """A coordinator that was started again read the log, and found these hosts."""
 
 
@@ -80,7 +82,7 @@ class Life:
         self.issuer = Issuer(self.incarnation, self.term)
         self.stopped: Stop | None = None
         self.left = False
-        self._came_from = came_from
+        self._came_from, self._resumed_at = came_from, 0.0
         self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
@@ -124,12 +126,12 @@ class Life:
 
     # Members ---------------------------------------------------------------------------------------------------
 
-    def join(self, name: str, node: str, handle: Any, place: Place) -> Joined:
-        """See `Coordinator.join`."""
+    def join(self, name: str, node: str, living: Living) -> Joined:
+        """See `Coordinator.join`. A host that has gone back in its place, and is loaded, joins too."""
         with self.lock:
             if self.stopped is not None:
-                self.members.order(handle, "stop", self.stopped)
-            self.members.join(name, node, handle, place)
+                self.members.order(living.host, "stop", self.stopped)
+            self.members.join(name, node, living)
             return Joined(self.term, *self.runner.join(name), self.window.full)
 
     def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:
@@ -140,6 +142,17 @@ class Life:
             if trace is not None:
                 self._committer.keep_trace(record.process, trace)
             self.runner.process_ended(ProcessEnded(record, unfinished))
+
+    def fate(self, name: str) -> Stop | Ending | None:
+        """Why an actor does not answer; None: it may come, as the life went back to a snapshot a short time ago.
+
+        What creates it again may have to be handled first.
+        """
+        with self.lock:
+            if self.stopped is not None:
+                return self.stopped
+            young = self._came_from is not None and time.monotonic() < self._resumed_at + YOUNG_S
+            return None if young and self.members.is_there(name) is None else self.members.fate(name)
 
     def explains_nothing(self, name: str) -> bool:
         """Whether an actor is a member, and the life goes on."""
@@ -184,18 +197,13 @@ class Life:
         settings = replace(self._settings, snapshot=self.runner.config)
         life = Life(settings, began.committer, self._own, self._heals, holds)
         life.members.inherit(self.members)
+        life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
         for part in (life.runner, life._heart, life._metrics):
             part.start()
         self._heart.stop()
         return life
-
-    def take_in(self, name: str, node: str, living: Living) -> None:
-        """A host has gone back in its place, and is loaded."""
-        with self.lock:
-            self.members.join(name, node, living.host, living.place)
-            self.runner.join(name)
 
     def complete(self) -> None:
         """All hosts are loaded: mark the life, and watch them."""
@@ -308,6 +316,7 @@ class Life:
             if self._came_from is None:
                 self.members.roster.mark()
             self.birth.end()
+            self._resumed_at = time.monotonic()
             self.members.tell_all("resume")
             self.runner.begin_life()
             if self._came_from is not None:
@@ -350,8 +359,7 @@ class Life:
         event = TookOver(
             self.incarnation, marked, remains.dead, time.time(), self._committer.past, idle=idle or not marked
         )
-        places = all_places(self._name[0], self.incarnation)
-        heals.take_over(event, self.members.find_living(), places)
+        heals.take_over(event, self.members.find_living())
 
     # Status ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
-from rayshot.runtime.ray.roster import Place, Roster
+from rayshot.runtime.ray.roster import Roster
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetters
@@ -37,10 +37,11 @@ VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
 
 
 class Living(NamedTuple):
-    """A host that lives, as far as anybody knows."""
+    """A host that lives, as far as anybody knows. The life `made_in` made it, and told Ray these `options`."""
 
     host: Any
-    place: Place
+    made_in: int
+    options: Mapping[str, Any]
 
 
 class Members:
@@ -68,14 +69,16 @@ class Members:
         self._incarnation = issuer.life
         self._storage = storage
         self._assembled = assembled
-        self.places: dict[str, Place] = {}
+        self.made_in: dict[str, int] = {}
+        self.options: dict[str, Mapping[str, Any]] = {}
+        """What Ray was told when it made an actor. The ended ones too: going back to a snapshot may bring them back."""
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died, restarted=True)
 
-    def join(self, name: str, node: str, handle: Any, place: Place) -> None:
+    def join(self, name: str, node: str, living: Living) -> None:
         """Add a host and watch it; its node gets a vault if it is the first there.
 
         Raises ActorExited for the name of an actor that ended: messages to that actor must not reach another one.
@@ -85,12 +88,12 @@ class Members:
             raise ActorExited(
                 f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
             )
-        if name in self.places and place.made_in != self.places[name].made_in:
+        if self.made_in.setdefault(name, living.made_in) != living.made_in:
             raise name_taken(name, self._system)
-        self.roster.add(name, place)
-        self.hosts[name], self.places[name] = handle, place
+        self.roster.add(name, living.made_in)
+        self.hosts[name], self.options[name] = living.host, living.options
         if not self._assembled:
-            self._watches.add(name, handle)
+            self._watches.add(name, living.host)
         self._nodes[name] = node
         self._make_vault(node)
 
@@ -105,7 +108,7 @@ class Members:
         """The life is over, and the next one may go on with these hosts."""
         self._watches.drop_all()
         self._vault_watches.drop_all()
-        return {name: Living(host, self.places[name]) for name, host in self.hosts.items()}
+        return {name: Living(host, self.made_in[name], self.options[name]) for name, host in self.hosts.items()}
 
     def inherit(self, before: "Members") -> None:
         """Go on with the vaults of the life before, and with its keys."""
@@ -295,18 +298,17 @@ class Members:
             if kind == "actor" and int(life) <= self._incarnation:
                 if name in found:
                     ray.kill(found[name].host)
-                found[name] = Living(host, Place(int(life), {}))
+                found[name] = Living(host, int(life), {})
         return found
 
-    def _find_hosts(self, joined: Mapping[str, Place]) -> None:
+    def _find_hosts(self, joined: Mapping[str, int]) -> None:
         self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
-        self.places = {name: Place(self._incarnation, {}) for name in self.hosts} | dict(joined)
-        for name, place in joined.items():
-            if place.made_in != self._incarnation:
-                found = named_actors(actor_name(self._system, place.made_in, name))
-                self.hosts |= {name: found[""]} if "" in found else {}
+        self.made_in = dict.fromkeys(self.hosts, self._incarnation) | dict(joined)
+        for made_in in set(joined.values()) - {self._incarnation}:
+            found = named_actors(actor_name(self._system, made_in, ""))
+            self.hosts |= {name: host for name, host in found.items() if joined.get(name) == made_in}
 
-    def find(self, stop: Stop | None, joined: Mapping[str, Place]) -> dict[str, Abandoned | None]:
+    def find(self, stop: Stop | None, joined: Mapping[str, int]) -> dict[str, Abandoned | None]:
         """After the coordinator was started again: find all actors and take over from the old coordinator.
 
         With `stop` the actors handle no more messages. `joined` is the roster.
@@ -328,7 +330,7 @@ class Members:
                 self.hosts.pop(name)
             else:
                 self._watches.add(name, self.hosts[name])
-                self._nodes[name] = answer.node
+                self._nodes[name], self.options[name] = answer.node, answer.options
                 self._make_vault(answer.node)
         return answers
 

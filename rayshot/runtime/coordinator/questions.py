@@ -25,17 +25,16 @@ class Questions:
     def fate(self, name: str, incarnation: int) -> Stop | Ending | None:
         """Why `name` does not answer: the system stopped, or the actor ended or never existed.
 
-        None if the system goes back to a snapshot, or went back behind that life. If the actor is still a member, waits
-        at most FATE_S seconds for the news that explains its death.
+        None if nobody knows now: the system goes back to a snapshot, or went back behind that life, or a moment ago. If
+        the actor is still a member, waits at most FATE_S seconds for the news that explains its death.
         """
         deadline = time.monotonic() + FATE_S
         life = self._life
         while life.explains_nothing(name) and time.monotonic() < deadline:
             time.sleep(TICK_S)
-        with life.lock:
-            if life.stopped is None and (life.left or life.incarnation != incarnation or life is not self._life):
-                return None
-            return life.stopped or life.members.fate(name)
+        if life.stopped is None and (life.left or life.incarnation != incarnation or life is not self._life):
+            return None
+        return life.fate(name)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def find_remains(
     """
     savepoint = committer.stopped_with(incarnation)
     stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
-    roster = members.roster.places()
+    roster = members.roster.all()
     found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before(incarnation).union(*(answer.ended for answer in answers.values())) - found.keys()

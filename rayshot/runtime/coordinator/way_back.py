@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError
 from rayshot.format.figures import FINAL
@@ -16,7 +17,6 @@ from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.ray.failpoints import failpoint
-from rayshot.runtime.ray.roster import Place
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.history import WayBack
@@ -39,17 +39,23 @@ class Origin:
     snapshot: Snapshot
     storage: str
 
-    def plans(self, places: Mapping[str, Place], dead_drivers: frozenset[str]) -> dict[str, LoadPlan]:
-        """What each actor is loaded from. `places` has what Ray was told when it made an actor."""
+    def plans(self, options: Mapping[str, Mapping[str, Any]], dead: frozenset[str]) -> dict[str, LoadPlan]:
+        """What each actor is loaded from. `options` has what Ray was told when it made an actor.
+
+        A snapshot holds neither strategies that are good for one cluster only, nor values of variables. The drivers
+        `dead` are gone for ever.
+        """
         manifest = self.snapshot.manifest
-        specifications = {actor.name: self._specification(actor, places.get(actor.name)) for actor in manifest.actors}
+        specifications = {
+            actor.name: self._specification(actor, options.get(actor.name, {})) for actor in manifest.actors
+        }
         fit = Fit(manifest, specifications, {}, {}, ())
         senders = {channel.sender for channel in manifest.channels}
-        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead_drivers))
+        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead))
 
-    def _specification(self, actor: ActorEntry, place: Place | None) -> ActorSpecification:
+    def _specification(self, actor: ActorEntry, options: Mapping[str, Any]) -> ActorSpecification:
         by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)
-        options = {**actor.options, **({} if place is None else place.options)}
+        options = {**actor.options, **options}
         return ActorSpecification(actor.class_module, actor.class_name, by_value, actor.methods, options, actor.version)
 
 

@@ -84,7 +84,7 @@ class Calls:
                 if not refs:
                     del self._unanswered[receiver]
                 for tags in _got(ready):
-                    self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags))))
+                    self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags)[1])))
 
 
 def _got(refs: list[Any]) -> list[bytes]:

@@ -423,7 +423,7 @@ class DriverPort:
     def _learn_why(self, receiver: str) -> None:
         """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down."""
         try:
-            fate = ray.get(self.identity.coordinator.fate.remote(receiver))
+            fate = ray.get(self.identity.coordinator.fate.remote(receiver, self.incarnation))
             if isinstance(fate, Ending):
                 with self.lock:
                     self._end(receiver, fate)

@@ -7,7 +7,7 @@ that a child of the actor wrote.
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.ray.failpoints import failpoint
@@ -44,6 +45,7 @@ class Vault:
         self._store = open_store(storage)
         self._keyring: Keyring | None = None
         self._ended = threading.Event()
+        self._lives_over = 0
         know_references()
         sweep_spools(spool_folder())
 
@@ -66,6 +68,13 @@ class Vault:
         Raises StoreError, and StateNotSerializable if an object to which a state refers is not available.
         """
         deadline = time.monotonic() + timeout_s
+        life = SnapshotId.parse(intent).incarnation
+
+        def check_life() -> None:
+            if life <= self._lives_over:
+                raise StoreUnavailable(f"life {life} of {self._system!r} is over: its snapshots are stored no more")
+
+        check_life()
         held = {}
         for body in map(unpack_body, bodies):
             held[body.process] = body, _parts_of(body)
@@ -73,7 +82,15 @@ class Vault:
         for name in held.keys() & share.recorded:
             _fetch_objects(*held[name], deadline)
         writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
-        return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline)))
+        return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline), check_life))
+
+    @ray.method(concurrency_group="control")
+    def give_up_lives(self, last: int) -> None:
+        """The system went back to a snapshot: store nothing more of the lives up to `last`, as nothing can commit it.
+
+        What is being stored stops before the next actor: otherwise the snapshots of the next life would wait for it.
+        """
+        self._lives_over = last
 
     @ray.method(concurrency_group="control")
     def hold_keys(self, keyring: Keyring) -> None:
@@ -112,7 +129,12 @@ Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 
 
 def _write(
-    writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes], slot_writer: SlotWriter
+    writer: ChunkWriter,
+    held: Held,
+    share: Share,
+    last_traces: Mapping[str, bytes],
+    slot_writer: SlotWriter,
+    check_life: Callable[[], None],
 ) -> Stored:
     """Write all parts; small ones are gathered. Until all is written the blobs are not known, so parts have tickets."""
     states: dict[str, list[int]] = {}
@@ -122,6 +144,7 @@ def _write(
     specifications: dict[str, ActorSpecification] = {}
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share it
     for name, (body, parts) in held.items():
+        check_life()
         states[name] = [writer.add(part) for part in parts]
         failpoint("mid_upload")
         if body.specification is not None:

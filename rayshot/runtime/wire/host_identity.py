@@ -91,7 +91,8 @@ class Abandoned:
     `alive`: it takes messages, and has not failed. `loading`: its system is being restored. `receivers` are all actors
     to which it has a channel, `ended` are the actors that it knows to have ended. `highest` is the highest counter of
     the coordinator's snapshots that it heard of. `lost` are the snapshots that it gave up. `end` is the end of an actor
-    that ended or could not start, else None. `failure` says why the actor failed, else None.
+    that ended or could not start, else None. `failure` says why the actor failed, else None. `options` are those of its
+    HostIdentity.
     """
 
     node: str
@@ -103,6 +104,7 @@ class Abandoned:
     lost: tuple[SnapshotId, ...]
     end: End | None
     failure: str | None
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
