@@ -50,9 +50,9 @@ class Coordinator(DriverWatch, Questions):
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
         self._life = self._latest = life = Life(settings, Committer.begin(settings, owner), own, self._healer)
+        life.start()
         if self._healer is not None:
             self._healer.lead(life)
-        life.start()
         DrainWatch(lambda: self._life.nodes_in_use(), lambda: self._life.take_before_drain()).start()  # noqa: PLW0108
         start_clock(settings.system, lambda now: self._life.tick(now))  # noqa: PLW0108 - the life of that moment
 
@@ -187,8 +187,8 @@ class Coordinator(DriverWatch, Questions):
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
-        detail, waiting, trouble = ("", (), "") if self._healer is None else self._healer.status()
-        return {**self._life.status(), "recovering": detail, "not_loaded": waiting, "trouble": trouble}
+        healing = {"recovering": "", "recoveries": ()} if self._healer is None else self._healer.status()
+        return {**self._life.status(), **healing}
 
     @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
     def news(self, driver: str, incarnation: int, position: int) -> News:

@@ -8,6 +8,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
@@ -49,18 +50,37 @@ from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_li
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.host_identity import Stop
+from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.settings import SystemSettings
 
 if TYPE_CHECKING:
+    from rayshot.protocol.identity import SnapshotId
     from rayshot.runtime.actor.loading import LoadPlan
 
 log = logging.getLogger("rayshot")
+REPORTS_KEPT = 100
 LOOK_S = 1.0
 SILENT_S = 30.0
 """A living host that has not loaded for so many seconds is asked whether it lives."""
 ANSWER_S = 10.0
 """If it does not answer within so many seconds, its process is killed: it may be stopped, or its node cut off."""
+
+
+class Stopwatch:
+    """Counts the seconds from the Unix time `at`, in laps."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.seconds = max(0.0, time.time() - at)
+        self.laps: dict[str, float] = {}
+        self._began = time.monotonic() - self.seconds
+
+    def lap(self, name: str) -> None:
+        """The lap ends now. It goes on where it was ended before, as a step that was refused is tried again."""
+        before, self.seconds = sum(self.laps.values()), time.monotonic() - self._began
+        self.laps[name] = self.laps.get(name, 0.0) + self.seconds - before
 
 
 @dataclass
@@ -102,6 +122,11 @@ class Healer:
         self._starts: dict[str, int] = {}
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
+        self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
+        self._lost: str | None = None
+        self._why, self._lost_at = "", 0.0
+        self._snapshot: SnapshotId
+        self._stopwatch: Stopwatch
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
 
@@ -126,15 +151,19 @@ class Healer:
 
     def lost(self, life: int, name: str, detail: str) -> None:
         """A host of a life that runs died, or its actor failed."""
-        self._events.put(lambda: self._handle(self._loss(life, name, detail)))
+        at = time.time()
+        self._events.put(lambda: self._handle(self._loss(life, name, detail, at)))
 
-    def status(self) -> tuple[str, tuple[str, ...], str]:
-        """Why the system goes back, the actors that are not loaded, and what holds it up; empty where it runs."""
-        machine = self._machine
-        return machine.detail, machine.waiting, machine.trouble
+    def status(self) -> dict[str, Any]:
+        """For `Coordinator.status`: why the system goes back and what it waits for, "" if it runs; and the reports."""
+        machine, waiting = self._machine, self._machine.waiting
+        holding = f"waiting for {some_names(waiting)}" if waiting else ""
+        lost = f"{self._lost} was lost: " if self._lost and machine.detail else ""
+        why = "; ".join(text for text in (lost + machine.detail, holding, machine.trouble) if text)
+        return {"recovering": why, "recoveries": tuple(self._reports)}
 
-    def _loss(self, life: int, name: str, detail: str) -> ProcessLost:
-        return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", time.time())
+    def _loss(self, life: int, name: str, detail: str, at: float) -> ProcessLost:
+        return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", at)
 
     # The thread ------------------------------------------------------------------------------------------------
 
@@ -155,6 +184,9 @@ class Healer:
 
     def _handle(self, event: RecoveryEvent) -> None:
         before = self._machine.phase
+        if isinstance(event, ProcessLost | TookOver):
+            self._lost_at = event.at
+            self._lost = event.process if isinstance(event, ProcessLost) else next(iter(event.lost), None)
         effects = self._machine.handle(event)
         if self._machine.phase is not before:
             log.info("system %r: %s: %s", self._settings.system, self._machine.phase.value, self._machine.detail)
@@ -165,7 +197,9 @@ class Healer:
         match effect:
             case StopHandlers():
                 failpoint("before_stop_handlers")
+                self._stopwatch = Stopwatch(self._lost_at)
                 self._leave_life()
+                self._stopwatch.lap("stop")
             case BeginLife():
                 self._begin_life(effect)
             case LoadProcess():
@@ -200,6 +234,7 @@ class Healer:
         self._writer = new_writer(self._owner)
 
     def _begin_life(self, order: BeginLife) -> None:
+        self._why = order.detail
         keyring = self._keyring()
         if keyring is None:
             self._handle(LogRefused(KEYS_MISSING))
@@ -232,8 +267,9 @@ class Healer:
         self._dead_then = self._dead_drivers()
         self._plans = began.origin.plans(self._options, self._dead_then)
         life = self._life.next(began)
-        self._life = life
+        self._life, self._snapshot = life, began.origin.snapshot.id
         self._install(life)
+        self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
             ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
         self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past))
@@ -294,6 +330,7 @@ class Healer:
 
     def _mark(self, life: int) -> None:
         failpoint("before_mark_life")
+        self._stopwatch.lap("load")
         try:
             self._life.complete()
         except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
@@ -305,7 +342,19 @@ class Healer:
         self._life.resume()
         for driver in self._dead_drivers() - self._dead_then:
             self._life.members.tell_all("driver_died", driver)
-        log.warning("system %r runs again, in life %d", self._settings.system, self._life.incarnation)
+        self._stopwatch.lap("resume")
+        watch = self._stopwatch
+        report = RecoveryReport(
+            self._life.incarnation, self._snapshot, self._lost, self._why, watch.at, watch.seconds, watch.laps
+        )
+        self._reports.append(report)
+        self._life.went_back(report)
+        log.warning(
+            "system %r runs again after %.2f s, in life %d, from snapshot %s; %s: %s (%s)",
+            *(self._settings.system, report.seconds, report.life, report.snapshot, report.actor or "coordinator"),
+            report.detail,
+            ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.phases.items()),
+        )
 
     def _stop(self, process: str | None, detail: str) -> None:
         self._life.give_up(detail, process)

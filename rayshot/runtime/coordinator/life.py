@@ -27,6 +27,7 @@ from rayshot.runtime.ray.roster import clear_rosters
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import RECOVERING, RUNNING, STOPPED
@@ -205,6 +206,10 @@ class Life:
         self._heart.stop()
         return life
 
+    def went_back(self, report: RecoveryReport) -> None:
+        """The life runs: count how it came."""
+        self._metrics.went_back(report.phases)
+
     def complete(self) -> None:
         """All hosts are loaded: mark the life, and watch them."""
         with self.lock:
@@ -311,7 +316,7 @@ class Life:
         with self.lock:
             if self.stopped is not None:
                 raise self.stopped.error()
-            if self.birth.loading:
+            if self.birth.loading and self._came_from is None:
                 self._metrics.restored()
             if self._came_from is None:
                 self.members.roster.mark()

@@ -59,9 +59,17 @@ METRICS = (
         "Gauge",
         "Unix time of the last committed snapshot of this life; before the first one, when the coordinator began.",
     ),
-    Metric("rayshot_recoveries_total", "Counter", "Restores. cause: restore.", ("cause",)),
     Metric(
-        "rayshot_recovery_phase_seconds", "Histogram", "Of each restore. load: until all actors are loaded.", ("phase",)
+        "rayshot_recoveries_total",
+        "Counter",
+        "How often the system went back to a snapshot. cause: restore by a program, rollback by itself.",
+        ("cause",),
+    ),
+    Metric(
+        "rayshot_recovery_phase_seconds",
+        "Histogram",
+        "Of each restore and rollback. load: until all actors are loaded. Of a rollback also stop, record, resume.",
+        ("phase",),
     ),
     Metric("rayshot_system_state", "Gauge", "1 for the state that the system is in, 0 for all others.", ("state",)),
     Metric("rayshot_life", "Gauge", "The number of the system's life."),
@@ -195,6 +203,11 @@ class Metrics:
         """All actors are loaded."""
         self._tell(("rayshot_recoveries_total", 1, {"cause": "restore"}))
         self._tell(("rayshot_recovery_phase_seconds", time.time() - self._began_at, {"phase": "load"}))
+
+    def went_back(self, phases: Mapping[str, float]) -> None:
+        """The system went back to a snapshot by itself; the seconds of each phase, see `RecoveryReport`."""
+        self._tell(("rayshot_recoveries_total", 1, {"cause": "rollback"}))
+        self._tell(*(("rayshot_recovery_phase_seconds", s, {"phase": phase}) for phase, s in phases.items()))
 
     def _run(self) -> None:
         if not _ray_takes_metrics():

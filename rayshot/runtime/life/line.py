@@ -39,7 +39,7 @@ class Line:
 
     def fate(self, name: str) -> str:
         """What became of an actor, in words. Raises SystemDown if the system takes no messages any more."""
-        fate = self.ask("fate", name)
+        fate = self.ask("fate", name, self.port.incarnation)
         if isinstance(fate, Stop):
             raise fate.error() from None
         assert isinstance(fate, Ending)

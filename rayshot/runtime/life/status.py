@@ -7,6 +7,7 @@ from typing import Any
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.channel.holding import Waiting
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ class WaitingMessage:
 class SystemStatus:
     """A running system.
 
-    `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`) or
-    "stopped". If it is "stopped", `detail` says why.
+    `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`),
+    "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
+    says why, and what it waits for. `recoveries` are the times that it went back, since its coordinator began.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
@@ -78,6 +80,7 @@ class SystemStatus:
     snapshots: tuple[SnapshotStatus, ...]
     actors: Mapping[str, ActorStatus]
     waiting: tuple[WaitingMessage, ...]
+    recoveries: tuple[RecoveryReport, ...] = ()
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
@@ -88,13 +91,14 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["system"],
         report["incarnation"],
         report["state"],
-        str(stop.error()) if stop else "",
+        str(stop.error()) if stop else report["recovering"],
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],
         tuple(_snapshot_status(snapshot, under_way) for snapshot, under_way in report["snapshots"].items()),
         {name: _actor_status(actor) for name, actor in report["actors"].items()},
         tuple(WaitingMessage(name, *of) for name, several in {driver: of_driver, **waiting}.items() for of in several),
+        report["recoveries"],
     )
 
 
