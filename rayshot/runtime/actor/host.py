@@ -322,7 +322,7 @@ class Host(Answering):
             if before.process.identity.incarnation == identity.incarnation:
                 return self._node
             before.leave(SystemRecovering(f"system {identity.system!r} goes back to snapshot {plan.snapshot}"))
-            after = embody(identity, before.process.name, plan, Host)
+            after = embody(identity, before, plan, Host)
             if after.process.cell.born:
                 name_in_logs(after.process.cell.instance)
             with self._changing:

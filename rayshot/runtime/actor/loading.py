@@ -14,6 +14,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.runtime.actor.embodiment import Embodiment
+from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.node.recorded_slots import restored_slots
@@ -55,8 +56,11 @@ class LoadPlan:
     drivers: frozenset[str] = frozenset()
 
 
-def load_process(process: ActorProcess, plan: LoadPlan) -> None:
-    """Fill a new process. Raises Damaged, StoreError, Incompatible; the last also for any error that a class raises."""
+def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None = None) -> None:
+    """Fill a new process; `before` has the outcomes that the actor gave here in the life before.
+
+    Raises Damaged, StoreError, Incompatible; the last also for any error that a class raises.
+    """
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
     names, plan = _with_classes_of_today(process.name, plan)
     recasting = Recasting(process.codec, process.name, names, plan.specification if plan.state is None else None)
@@ -75,6 +79,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         if process.tracing.tracer is not None:
             process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.channels.mailbox.processed.update(plan.received)
+        process.outcomes.go_on_from({name: m for name, m in plan.received.items() if is_driver(name)}, before)
         past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)
@@ -92,15 +97,15 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
             process.channels.out[process.name].flush()
 
 
-def embody(identity: HostIdentity, name: str, plan: LoadPlan, host: type) -> Embodiment:
-    """The actor `name` as it is in the snapshot, in a new life. It handles nothing before it is resumed.
+def embody(identity: HostIdentity, before: Embodiment, plan: LoadPlan, host: type) -> Embodiment:
+    """The actor as it is in the snapshot, in a new life. It handles nothing before it is resumed.
 
     Raises as `load_process`; then nothing was changed.
     """
-    process = ActorProcess(replace(identity, name=name, loading=True), host)
+    process = ActorProcess(replace(identity, name=before.process.name, loading=True), host)
     hold_port(process)  # handles in the state must send through it
     try:
-        load_process(process, plan)
+        load_process(process, plan, before.process.outcomes)
     finally:
         hold_port(None)
     return Embodiment(process, Worker(process))

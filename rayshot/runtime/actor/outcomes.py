@@ -8,7 +8,7 @@ of them waits for. Then a round begins: each fetch gives its place up once, and 
 
 import threading
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -91,6 +91,24 @@ class Outcomes:
         self._fetched: _Fetched = {}
         self._fetched_before: _Fetched = {}
         self._is_ageing = False
+        self._received: Mapping[str, int] = {}
+        self._before: Mapping[_Key, Outcome] = {}
+
+    def go_on_from(self, received: Mapping[str, int], before: "Outcomes | None") -> None:
+        """The actor was loaded from a snapshot that holds the messages up to these numbers as processed, by driver.
+
+        These calls do not come again. `before` has the outcomes that this process gave in the life before.
+        """
+        self._received = received
+        if before is not None:
+            self._before = before._all_given()
+
+    def _all_given(self) -> dict[_Key, Outcome]:
+        found = {**self._before, **self._kept}
+        for of_drivers in (self._fetched_before, self._fetched):
+            for driver, calls in of_drivers.items():
+                found.update({(driver, call): outcome for call, outcome in calls.items()})
+        return found
 
     def __bool__(self) -> bool:
         """Whether some outcomes have not been fetched."""
@@ -138,14 +156,18 @@ class Outcomes:
         for (sender, call_id), outcome, until in withheld:  # in call order, so each driver's are settled in it
             self.settle(sender, call_id, outcome, until - {snapshot})
 
-    def fetch(self, sender: str, call_id: int, has_all_before: int = 0) -> Outcome:
+    def fetch(self, sender: str, call_id: int, has_all_before: int = 0, number: int = 0) -> Outcome:
         """Wait for the outcome of a call. Takes the lock.
 
-        The driver already has the outcomes of all its calls before the number `has_all_before`. Raises NotYet if other
-        fetches need this thread; SystemDown; NoAnswer if the outcome was fetched long ago or the driver counts as dead.
+        The driver already has the outcomes of all its calls before the number `has_all_before`. `number` is that of the
+        call's message, 0 if the driver does not say it. Raises NotYet if other fetches need this thread; SystemDown;
+        NoAnswer if the outcome was fetched long ago, was lost when the system went back to a snapshot, or the driver
+        counts as dead.
         """
         key = sender, call_id
         with self._lock:
+            if 0 < number <= self._received.get(sender, 0):
+                return self._given_before(key)
             if (outcome := self._find(sender, call_id, has_all_before)) is not None:
                 return outcome
             waiter = self._enter(key)
@@ -166,6 +188,15 @@ class Outcomes:
                 del fetched[confirmed]
             outcome = outcome or fetched.get(call_id)
         return outcome
+
+    def _given_before(self, key: _Key) -> Outcome:
+        """The outcome of a call that the snapshot holds as handled, which an earlier life gave."""
+        if (outcome := self._before.get(key)) is None:
+            raise NoAnswer(
+                "the call was handled before the snapshot to which the system went back, and its result was lost with "
+                "the actor's process: ask the actor what it did before you call it again"
+            )
+        return outcome._replace(tags=())
 
     def _enter(self, key: _Key) -> _Waiter:
         sender, call_id = key

@@ -52,12 +52,14 @@ def bring_back(
     into: str | os.PathLike[str] | None = None,
     claim: Claim | None = None,
     config: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
     trace: Trace = False,
     min_position: int = 0,
 ) -> HostIdentity:
     """Begin a life from a snapshot; see `rayshot.restore`."""
     check_no_actor()
     check_config(config or SnapshotConfig(), SnapshotConfig)
+    check_config(failure := failure or FailureConfig(), FailureConfig)
     check_trace(trace)
     check_claim(claim)
     location, source = locate(storage)
@@ -72,7 +74,7 @@ def bring_back(
     target_store.check()
     if elsewhere:
         find_history(target_store, view.name)  # raises if its log is not whole, before anything is started
-    configs = config or SnapshotConfig(), FailureConfig()
+    configs = failure.snapshots(config), failure
     settings = SystemSettings(
         view.name,
         target,

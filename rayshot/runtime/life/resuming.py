@@ -72,7 +72,7 @@ def resume(
             Programs that attach meanwhile wait. If no actor lives after `begin`, because all constructors failed, a
             warning says so.
         snapshot: as for `rayshot.init`, also where the system is restored.
-        failure: as for `rayshot.init`.
+        failure: as for `rayshot.init`, also where the system is restored.
         trace: as for `rayshot.init`, also where the system is restored.
         takeover: True goes on even if a life of the system may still run in another cluster; that life is fenced out.
         allow_unsigned: as for `rayshot.restore`.
@@ -116,12 +116,14 @@ def resume(
                 Fitting(allow_unsigned, rename_classes, skip_missing_classes, options),
                 claim=None,  # otherwise retention would keep one snapshot for each start of the program
                 config=snapshot,
+                failure=failure,
                 trace=trace,
             )
             return System(identity)
         make_room(name)
         keyring = load_keyring(local=is_local(location))
-        configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+        failure = failure or FailureConfig()
+        configs = failure.snapshots(snapshot), failure
         settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True)
         return _begin(System(start(settings, keyring)), begin)
     except (ConfigError, ray.exceptions.ActorAlreadyExistsError) as error:

@@ -42,8 +42,10 @@ def init(
     Args:
         name: letters, digits, `_`, `.`, `-`.
         storage: the folder for its snapshots.
-        snapshot: when snapshots are taken automatically; by default only when asked for. Ignored when attaching.
-        failure: what the failure of an actor means for the system.
+        snapshot: when snapshots are taken automatically; by default only when asked for, or every ten seconds if the
+            system goes back to them by itself. Ignored when attaching.
+        failure: what the failure of an actor means for the system: it stops by default, or goes back to its last
+            snapshot by itself. Ignored when attaching.
         trace: True records each event of each actor, some bytes per message. Then `rayshot verify` can prove more than
             the counters: vector clocks, and that the cut is a point in a possible course of events. "full" keeps the
             messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
@@ -66,7 +68,8 @@ def init(
     if not fresh:
         check_no_snapshots(history, name, location)
     keyring = load_keyring(local=is_local(location))
-    configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+    failure = failure or FailureConfig()
+    configs = failure.snapshots(snapshot), failure
     settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh)
     try:
         return System(start(settings, keyring))
@@ -86,6 +89,7 @@ def restore(
     skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
     config: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
     trace: Trace = False,
     min_position: int = 0,
 ) -> System:
@@ -117,6 +121,7 @@ def restore(
             be given here. It also does not hold that an actor was placed by a placement group or on one node; a warning
             says so.
         config: when snapshots are taken automatically from now on.
+        failure: as for `rayshot.init`, from now on.
         trace: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
@@ -131,7 +136,16 @@ def restore(
     chosen = Choice(lambda view: view.snapshot(snapshot))
     fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
     identity = bring_back(
-        storage, system, chosen, fitting, into=into, claim=claim, config=config, trace=trace, min_position=min_position
+        storage,
+        system,
+        chosen,
+        fitting,
+        into=into,
+        claim=claim,
+        config=config,
+        failure=failure,
+        trace=trace,
+        min_position=min_position,
     )
     return System(identity)
 

@@ -1,0 +1,138 @@
+"""Actors of systems that go back to their last snapshot by themselves, and what tests say of such systems."""
+
+import contextlib
+import os
+import signal
+import time
+
+import ray
+
+import rayshot
+from rayshot import FailureConfig, SnapshotConfig
+from rayshot.runtime.ray import failpoints
+from tests.waiting import eventually
+
+HEALS = FailureConfig(scope="system", backoff_s=0.0)
+BACK_S = 30.0
+"""Seconds until a system must run again; it takes two or three on a busy machine."""
+
+
+@rayshot.actor
+class Post:
+    """Passes a token round, and counts how often it came; keeps what it was told, in order."""
+
+    def __init__(self):
+        self.rounds = 0
+        self.following = None
+        self.heard = []
+        self.naps = 0
+
+    def lead_to(self, following):
+        self.following = following
+
+    def token(self):
+        self.rounds += 1
+        self.following.token.tell()
+
+    def hear(self, number):
+        self.heard.append(number)
+
+    def told(self):
+        return list(self.heard)
+
+    def read(self):
+        return self.rounds
+
+    def nap(self, seconds):
+        self.naps += 1
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.01)
+
+    def hang(self):
+        while True:
+            with contextlib.suppress(BaseException):
+                time.sleep(0.05)
+
+    def poison(self, path):
+        if not os.path.exists(path):  # noqa: PTH110
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ring(count=3):
+    """A ring of posts with a token on its way."""
+    posts = [Post.options(name=f"post{k}").remote() for k in range(count)]
+    for k, post in enumerate(posts):
+        post.lead_to.tell(posts[(k + 1) % count])
+    ray.get([post.read.remote() for post in posts])
+    posts[0].token.tell()
+    return posts
+
+
+def pid_of(system, name):
+    return system.status().actors[name].pid
+
+
+def kill(system, *names):
+    """SIGKILL, to all at once."""
+    pids = [pid_of(system, name) for name in names]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_in(report, name):
+    """SIGKILL for an actor in the coordinator's report."""
+    os.kill(report["actors"][name]["pid"], signal.SIGKILL)
+
+
+def report(system):
+    """What the coordinator says, as it is: also where another life runs than the program knows."""
+    coordinator = system._identity.coordinator
+    try:
+        return ray.get(coordinator.status.remote(), timeout=10)
+    except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        return {"state": "silent", "incarnation": 0}
+
+
+def until_it_runs(system, life=2):
+    """Wait until a life runs that is not earlier than this one; returns the coordinator's report."""
+
+    def look():
+        now = report(system)
+        assert now["state"] != "stopped", now["stop"].detail
+        return now if now["state"] == "running" and now["incarnation"] >= life else None
+
+    return eventually(look, BACK_S)
+
+
+def until_it_stops(system):
+    """Wait until the system has stopped for good; returns why."""
+    return eventually(lambda: (now := report(system))["state"] == "stopped" and now["stop"], BACK_S).detail
+
+
+def rounds(system):
+    """How often the token came to each post, by the counters of their mailboxes in the present life."""
+    hosts = ray.get(system._identity.coordinator.actors.remote())
+    return {name: ray.get(host.figures.remote())[1] for name, host in hosts.items()}
+
+
+def goes_round(system):
+    """Whether the token is there once: each post hears of it again, and none has heard of it two times more."""
+    before = rounds(system)
+    eventually(lambda: all(now > before[name] for name, now in rounds(system).items()), 10)
+    return True
+
+
+def die_at(system, place, count=1):
+    """The coordinator that lives now dies when it passes a failpoint for the `count`-th time."""
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda _: failpoints._table.update({place: count})))
+
+
+def started(new_system, interval_s=None, **failure):
+    """A system with a ring whose first snapshot is there."""
+    settings = FailureConfig(scope="system", **{"backoff_s": 0.0, **failure})
+    system = new_system(failure=settings, snapshot=SnapshotConfig(interval_s=interval_s))
+    posts = ring()
+    system.snapshot()
+    return system, posts

@@ -1,0 +1,155 @@
+"""A system that goes back to its last snapshot by itself, whatever dies, and stops with a reason where it cannot."""
+
+import shutil
+import threading
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import FailureConfig, SnapshotConfig
+from rayshot.errors import SystemDown
+from rayshot.runtime.coordinator.requests import Order
+from tests.runtime.healed import (
+    die_at,
+    goes_round,
+    kill,
+    kill_in,
+    pid_of,
+    report,
+    ring,
+    started,
+    until_it_runs,
+    until_it_stops,
+)
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+
+
+def test_an_actor_is_killed_and_all_go_back_in_their_places_but_the_dead(new_system):
+    system, _ = started(new_system)
+    before = {name: pid_of(system, name) for name in ("post0", "post1", "post2")}
+    kill(system, "post1")
+    now = until_it_runs(system)
+    after = {name: actor["pid"] for name, actor in now["actors"].items()}
+    assert {name for name, pid in before.items() if after[name] != pid} == {"post1"}
+    assert goes_round(system)
+    (recovery,) = eventually(lambda: report(system)["recoveries"])
+    assert (recovery.life, str(recovery.snapshot), recovery.actor) == (2, "1-coordinator-1", "post1")
+    assert set(recovery.phases) == {"stop", "record", "load", "resume"}
+    assert sum(recovery.phases.values()) == pytest.approx(recovery.seconds, abs=0.01)
+
+
+def test_several_die_at_once(new_system):
+    system, _ = started(new_system)
+    kill(system, "post0", "post2")
+    until_it_runs(system)
+    assert goes_round(system)
+
+
+def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
+    system, _ = started(new_system)
+    coordinator = system._identity.coordinator
+    for life in range(2, 7):
+        kill_in(report(system), "post1")
+        until_it_runs(system, life)
+        for _ in range(2):  # the second one is behind what the lost actor did in this life
+            ray.get(coordinator.snapshot.remote(Order()))
+        counts = ray.get(coordinator.__ray_call__.remote(lambda _: sorted(t.name for t in threading.enumerate())))
+        names = [name for name in counts if name.startswith("rayshot")]
+        assert len(names) == len(set(names)), "each kind of thread is there once"
+    assert goes_round(system)
+    assert len(ray.util.list_named_actors(all_namespaces=True)) == 3 + 1 + 1, "posts, coordinator, vault"
+
+
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("before_stop_handlers", 1),
+        ("before_rollback", 1),
+        ("after_rollback", 1),
+        ("before_load_process", 1),
+        ("before_load_process", 3),
+        ("before_mark_life", 1),
+        ("before_resume_life", 1),
+    ],
+)
+def test_the_coordinator_dies_while_the_system_goes_back(new_system, place, count):
+    system, _ = started(new_system)
+    die_at(system, place, count)
+    kill(system, "post1")
+    until_it_runs(system)
+    assert goes_round(system)
+
+
+def test_a_handler_that_runs_is_interrupted(new_system):
+    system, posts = started(new_system)
+    before = pid_of(system, "post2")
+    posts[2].nap.tell(60.0)
+    eventually(lambda: system.status().actors["post2"].handler == "nap")
+    kill(system, "post0")
+    now = until_it_runs(system)
+    assert now["actors"]["post2"]["pid"] == before
+    assert goes_round(system)
+
+
+def test_the_process_of_a_handler_that_does_not_end_is_replaced(new_system):
+    system, posts = started(new_system)
+    before = pid_of(system, "post2")
+    posts[2].hang.tell()
+    eventually(lambda: system.status().actors["post2"].handler == "hang")
+    kill(system, "post0")
+    now = until_it_runs(system)
+    assert now["actors"]["post2"]["pid"] != before
+    assert goes_round(system)
+
+
+def test_without_a_snapshot_it_stops_and_says_so(new_system):
+    system = new_system(failure=FailureConfig(scope="system"), snapshot=SnapshotConfig(interval_s=None))
+    ring()
+    kill(system, "post1")
+    assert "has no committed snapshot to go back to" in until_it_stops(system)
+
+
+def test_a_snapshot_that_is_gone_stops_it_and_it_goes_no_further_back(new_system, tmp_path):
+    system, _ = started(new_system)
+    system.snapshot()
+    for manifest in (tmp_path / "shots").rglob("*1-coordinator-2*"):
+        if manifest.is_file():
+            manifest.unlink()
+        else:
+            shutil.rmtree(manifest)
+    kill(system, "post1")
+    assert "1-coordinator-2, which cannot be used" in until_it_stops(system)
+
+
+def test_more_failures_than_the_settings_allow_stop_it(new_system):
+    system, _ = started(new_system, max_failures=1)
+    kill(system, "post1")
+    now = until_it_runs(system)
+    kill_in(now, "post0")
+    assert "the system has gone back 1 times, the most that it may" in until_it_stops(system)
+
+
+def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path):
+    system, posts = started(new_system)
+    posts[1].poison.tell(str(tmp_path / "antidote"))
+    system.snapshot()  # it may hold the message or not: the program sends it again only if it keeps it
+    assert "led nowhere" in until_it_stops(system)
+
+
+def test_its_first_snapshot_is_taken_at_once(new_system):
+    system = new_system(failure=FailureConfig(scope="system"))
+    ring()
+    eventually(system.snapshots)
+    assert system.config().interval_s == 10.0
+
+
+def test_a_system_that_stops_itself_tells_every_caller_why(new_system):
+    system, _ = started(new_system, max_failures=0)
+    kill(system, "post1")
+    until_it_stops(system)
+    with pytest.raises(SystemDown, match="the most that it may"):
+        system.snapshot()
+    assert rayshot.open(system.storage).system(system.name).snapshots()
