@@ -101,7 +101,7 @@ class Outcomes:
         """
         self._received = received
         if before is not None:
-            self._before = before._all_given()
+            self._before = before._all_given()  # noqa: SLF001 - of an earlier life
 
     def _all_given(self) -> dict[_Key, Outcome]:
         found = {**self._before, **self._kept}
