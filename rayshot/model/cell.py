@@ -15,6 +15,7 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
+from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
@@ -93,7 +94,8 @@ class _ToldHandlers(_Handlers):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is the sender of the message that is being handled; `slots` are the values that came beside it.
+    `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel,
+    0 if none is handled: who runs the cell sets this function. `slots` are the values that came beside it.
     `open_calls` are the calls of the running handler. `coroutines` runs `async def` handlers: close it when the actor
     is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
     more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
@@ -107,6 +109,7 @@ class Cell:
         self.port = port
         self.coroutines = Coroutines(name) if coroutines is None else coroutines
         self.sender = ""
+        self.number_now: Callable[[], int] = lambda: 0
         self.slots: Sequence[Any] = ()
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
@@ -120,6 +123,7 @@ class Cell:
         self.shared = False
         self._next_call = 1
         self._clock = clock
+        self._child_names = ChildNames(name)
 
     @property
     def born(self) -> bool:
@@ -269,6 +273,15 @@ class Cell:
         """End this actor when the running handler has ended. The wish to end is part of its state."""
         self.ending = True
         self.port.request_end()
+
+    def name_child(self, class_name: str) -> str:
+        """A name for an anonymous actor that the running handler makes; each call returns another one.
+
+        If the message is handled again in a later life, the names are the same. Call on the handler's thread; if no
+        message is handled there, as in a finalizer, the name is random.
+        """
+        number = self.number_now()
+        return self._child_names.take(class_name, self.sender, number) if number else random_name(class_name)
 
     # State -----------------------------------------------------------------------------------------------------
 

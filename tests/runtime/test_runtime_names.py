@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 import ray
@@ -13,7 +14,6 @@ from rayshot.audit.shiviz import PARSER
 from rayshot.cli import main
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
-from rayshot.runtime.ray.naming import new_name
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account
@@ -22,6 +22,23 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("X3")]
 
 NAMES = ["worker:0", "a/b", "../x", "x-3", "käse 🧀", "[bold]x", "{a b}", "🧀" * 128]
+
+
+@rayshot.actor
+class Nursery:
+    """Makes actors that have no names of their own."""
+
+    def __init__(self):
+        self.children = []
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def make(self, count):
+        self.children += [Account.remote(1) for _ in range(count)]
+
+    def names(self):
+        return [child.name for child in self.children]
 
 
 def local_classes():
@@ -51,7 +68,7 @@ def local_classes():
 
 def test_one_actor_without_a_name_of_a_class_in_a_function_is_in_snapshots(system, new_system):
     purses = [cls.remote() for cls in local_classes()]
-    assert [re.sub(r"-[0-9a-f]{8}$", "", purse.name) for purse in purses] == ["purse", "_hidden"]
+    assert [re.sub(r"-[0-9a-f]{16}$", "", purse.name) for purse in purses] == ["purse", "_hidden"]
     ray.get([purse.read.remote() for purse in purses])
     snapshot = system.snapshot()
     assert set(snapshot.states()) == {purse.name for purse in purses}
@@ -123,6 +140,27 @@ def test_a_class_whose_name_no_actor_can_have_is_refused_before_anything_is_made
     with pytest.raises(ConfigError, match=r"cannot name an actor.*control characters"):
         made.remote()
     assert system.actors() == {}
-    assert new_name("Bank.Account")[:-8] == "bank-account-"
-    assert new_name("make.<locals>.Bank.Account")[:-8] == "bank-account-"
-    assert len(new_name("x" * 500)) == 128
+
+
+def test_children_made_by_messages_in_flight_have_the_same_names_in_every_restore(new_system):
+    system = new_system()
+    nursery = Nursery.options(name="nursery").remote()
+    ray.get(nursery.names.remote())
+    nursery.pause.tell(2.0)
+    for count in (1, 2, 1):
+        nursery.make.tell(count)
+    snapshot = system.snapshot()
+    assert snapshot.in_flight >= 3
+    first = ray.get(nursery.names.remote())
+    assert len(set(first)) == 4
+
+    def children_again(running):
+        restored = restore(new_system.made, running, snapshot=str(snapshot.id))
+        nursery = restored.get_actor("nursery")
+        names = eventually(lambda: len(found := ray.get(nursery.names.remote())) == 4 and found, 60)
+        assert set(names) < set(restored.actors())
+        return restored, names
+
+    restored, second = children_again(system)
+    _, third = children_again(restored)
+    assert first == second == third

@@ -3,6 +3,7 @@
 import pytest
 
 from rayshot.errors import ConfigError, ScheduleFailed, SnapshotAborted
+from rayshot.protocol.collecting import SnapshotAnnounced
 from rayshot.protocol.participant import Participant
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.world.coordination import CoordinatedNetwork
@@ -104,6 +105,25 @@ def test_an_actor_that_is_made_while_a_coordinator_finds_the_others_waits_and_is
     assert late > 10
 
 
+def announced_while_finding(world):
+    coordinator = world._actors.coordinator
+    reports = (event for event, _ in coordinator.waiting if coordinator.finding)
+    return {event.snapshot for event in reports if isinstance(event, SnapshotAnnounced)}
+
+
+def test_what_actors_say_while_a_coordinator_finds_the_others_is_heard_when_it_has_found_all():
+    committed = 0
+    for seed in range(100):
+        world = SimulatedSystem(seed, snapshots=0, takeovers=1)
+        trade(world)
+        world.run(until=lambda: announced_while_finding(world))  # noqa: B023 - called before the next world is made
+        announced = announced_while_finding(world)
+        world.run()
+        all_goes_on(world)
+        committed += len(announced & {cut.id for cut in world.snapshots})
+    assert committed > 3
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_world_can_be_stepped_through_and_branched_in_the_middle_of_a_takeover(seed):
     world = SimulatedSystem(seed, takeovers=1)
@@ -180,12 +200,6 @@ MUTANTS = {
         "found_all",
         taken_over(the_ended_are_alive),
     ),
-    "what comes before all are found is lost": (
-        "all faults, aligned",
-        CoordinatedNetwork,
-        "found_all",
-        taken_over(reports_are_lost),
-    ),
     "a deadline forgets the record": ("deadlines", Participant, "_abandon", Participant._forget),
     "the deadline of the coordinator never passes": ("deadlines", CoordinatedNetwork, "hopeless", lambda _: []),
 }
@@ -197,3 +211,9 @@ def test_a_wrong_takeover_or_deadline_is_noticed_by_what_the_test_says(name, mon
     monkeypatch.setattr(owner, method, wrong)
     with pytest.raises((ScheduleFailed, AssertionError)):
         explore(trade, schedules=2 * SCHEDULES, check=all_goes_on, **WORLDS[world])
+
+
+def test_a_report_that_is_lost_because_not_all_are_found_is_noticed(monkeypatch):
+    monkeypatch.setattr(CoordinatedNetwork, "found_all", taken_over(reports_are_lost))
+    with pytest.raises(AssertionError):
+        test_what_actors_say_while_a_coordinator_finds_the_others_is_heard_when_it_has_found_all()

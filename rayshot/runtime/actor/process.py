@@ -2,12 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec
 from rayshot.format.pickling import carry
+from rayshot.model.anonymous import random_name
 from rayshot.model.calls import OpenCall, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
@@ -20,9 +21,8 @@ from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
-from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
+from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_anonymous, spawn_host
 from rayshot.runtime.actor.tracing import Tracing
-from rayshot.runtime.ray.naming import new_name
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.ray.shared_memory import note_buffers
 from rayshot.runtime.wire.dropping import Dropped
@@ -104,9 +104,12 @@ class ActorProcess:
         with self.runner.lock:
             if name in self.runner.participant.ended_peers:
                 raise name_taken(name, self.system)
-        anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
-        host = spawn_host(self._host, self.identity, specification, name)
+        anonymous, of = name is None, (self._host, self.identity, specification)
+        if name is None:
+            name, host = spawn_anonymous(*of, self._names_for(specification.class_name))
+        else:
+            host = spawn_host(*of, name)
         self.channels.peers.know(name, host)
         if self.cell.constructing:
             self._children.append(name)
@@ -116,6 +119,16 @@ class ActorProcess:
         if not held:
             self._handles[name] = handle
         return handle
+
+    def _names_for(self, class_name: str) -> Iterator[str]:
+        """Names for an anonymous actor, without those of actors that are known to have ended."""
+        new_name = self.cell.name_child if runs_here(self.cell) else random_name
+        while True:
+            name = new_name(class_name)
+            with self.runner.lock:
+                ended = name in self.runner.participant.ended_peers
+            if not ended:
+                yield name
 
     def _end_dropped(self, name: str) -> None:
         with contextlib.suppress(ActorExited, SystemDown):

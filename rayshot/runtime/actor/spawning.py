@@ -1,6 +1,9 @@
 """How Ray actors are made from specifications."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import ray
@@ -24,6 +27,9 @@ GROUPS = {
     "record": RECORDS_AT_ONCE,
     "watch": 1,
 }
+
+NAMES_TRIED_MAX = 100
+"""So many names in a row may be taken before an actor without a name of its own gets none."""
 
 _classes: dict[str, Any] = {}
 
@@ -53,6 +59,19 @@ def spawn_host(
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
         raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
+
+
+def spawn_anonymous(
+    host: type, identity: HostIdentity, specification: ActorSpecification, names: Iterator[str]
+) -> tuple[str, Any]:
+    """As `spawn_host`, under the first of `names` that is free; returns this name too.
+
+    A handler's names follow from its message, so a program can know them, and give one by hand before.
+    """
+    for name in islice(names, NAMES_TRIED_MAX):
+        with suppress(NameTaken):
+            return name, spawn_host(host, identity, specification, name)
+    raise name_taken(name, identity.system)
 
 
 def is_there(identity: HostIdentity, name: str) -> bool | None:

@@ -6,10 +6,11 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import SystemDown
 from rayshot.format.codec import CREATE, method_of
+from rayshot.format.walking import count_documents
 from rayshot.model.current import enter
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
@@ -19,6 +20,9 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.ray.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetter
+
+if TYPE_CHECKING:
+    import msgpack
 
 UNREADY_AT_END_S = 30.0
 """An actor that ends waits so many seconds for objects that it sent to get ready."""
@@ -43,6 +47,9 @@ class Worker:
         self._process = process
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
         self._cell = process.cell
+        self._cell.number_now = self._number_now
+        self._unpacker: msgpack.Unpacker | None = None
+        self._counted = ("", 0), 0, 0
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
     def start(self) -> None:
@@ -122,7 +129,7 @@ class Worker:
         cell.sender = delivery.sender
         number = mailbox.position
         body, tracer = delivery.frame.body, process.tracing.tracer
-        unpacker = process.codec.unpacker(body)
+        unpacker = self._unpacker = process.codec.unpacker(body)
         messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
         if mailbox.slots:
             messages = self._with_slots(delivery.sender, number, messages)
@@ -147,9 +154,25 @@ class Worker:
                 self._between_handlers()
                 if runner.down is not None:
                     return
-        self.handling = None
+        self.handling = self._unpacker = None
         mailbox.position = number
         mailbox.finish()
+
+    def _number_now(self) -> int:
+        """The number of the message that is handled now; 0 between two batches.
+
+        It is counted in its batch, so that nobody pays who does not ask.
+        """
+        delivery, unpacker = self._channels.mailbox.current, self._unpacker
+        if delivery is None or unpacker is None:
+            return 0
+        frame = delivery.frame
+        of = delivery.sender, frame.first
+        _, start, number = self._counted if self._counted[0] == of else (of, 0, frame.first - 1)
+        end = unpacker.tell()
+        number += count_documents(frame.body[start:end], frame.count)
+        self._counted = of, end, number
+        return number
 
     def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
         """Yield the messages after `number`. While a message is handled, `cell.slots` has its slots."""

@@ -13,6 +13,7 @@ import ray
 from rayshot.errors import ActorExited, SystemDown, SystemStopped
 from rayshot.format.codec import Codec
 from rayshot.format.slots import OBJECT, VALUE, Slot
+from rayshot.model.anonymous import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
@@ -30,7 +31,7 @@ from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.leaving import wait_at_exit
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.naming import find_coordinator, new_driver_name, new_name
+from rayshot.runtime.ray.naming import find_coordinator, new_driver_name
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.dropping import Dropped
@@ -222,7 +223,7 @@ class DriverPort:
             raise self.down.with_traceback(None)
         if name in self._ended:
             raise name_taken(name, self.system)
-        anonymous, name = name is None, name or new_name(specification.class_name)
+        anonymous, name = name is None, name or random_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._peers.know(name, spawn_host(Host, self.identity, specification, name))
         self.calls.limit(name, specification.calls_max)

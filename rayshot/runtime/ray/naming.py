@@ -1,4 +1,4 @@
-"""Names for anonymous actors, and names of Ray actors.
+"""Names of Ray actors, and names for drivers.
 
 The names of Ray actors hold the incarnation, so that the next life of a system meets no orphans of the last one.
 """
@@ -9,16 +9,10 @@ from typing import Any
 
 import ray
 
-from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, NAME_LENGTH_MAX, check_actor_name
+from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX
 
 NAMESPACE = "rayshot"
 _MARK_LENGTH = 8
-
-
-def new_name(class_name: str) -> str:
-    """A name for an anonymous actor, made from its class. Raises ConfigError if no actor can have such a name."""
-    stem = class_name.rpartition("<locals>.")[2].lower().replace(".", "-")
-    return check_actor_name(f"{stem[: NAME_LENGTH_MAX - _MARK_LENGTH - 1]}-{uuid.uuid4().hex[:_MARK_LENGTH]}")
 
 
 def new_driver_name() -> str:

@@ -210,7 +210,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         if name is None:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
         check_actor_name(name)
-        if self._is_taken(name):
+        if self.is_taken(name):
             raise NameTaken(f"there is an actor {name!r} already, or there was: give another name", actor=name)
         self.come_up(name)
         return name
@@ -219,10 +219,10 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         while True:
             count = self._made[stem] = self._made.get(stem, 0) + 1
             name = f"{stem}-{count}"
-            if not self._is_taken(name):
+            if not self.is_taken(name):
                 return name
 
-    def _is_taken(self, name: str) -> bool:
+    def is_taken(self, name: str) -> bool:
         """Whether there is or was such an actor, or will be again: the test's are made again after a rollback."""
         return name in self.processes or name in self.reasons or name in self.driver.creations
 

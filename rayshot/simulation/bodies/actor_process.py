@@ -52,6 +52,9 @@ class ActorSurroundings(Surroundings, Protocol):
     def is_late(self, process: "ActorProcess", snapshot: SnapshotId) -> bool:
         """Whether the deadline of the snapshot passes before the actor records."""
 
+    def is_taken(self, name: str) -> bool:
+        """Whether there is or was such an actor, or will be again."""
+
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
         """Start a process for a new actor; returns its name."""
 
@@ -93,6 +96,7 @@ class ActorProcess(Process):
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
+        self.cell.number_now = lambda: self.received[self.cell.sender]
         self.children: list[str] = []
         self.ending = False
         self._busy = False
@@ -164,10 +168,17 @@ class ActorProcess(Process):
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        name = self._free_name(specification.class_name) if name is None else name
         made = self.world.spawn(specification, name)
         self.children.append(made)
         self.send(made, message)
         return ActorHandle(self.system, made, frozenset(specification.methods), self)
+
+    def _free_name(self, class_name: str) -> str:
+        """The first name for an anonymous actor that is free: a program may have given one by hand."""
+        while self.world.is_taken(name := self.cell.name_child(class_name)):
+            pass
+        return name
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back."""
