@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 import pytest
 import ray
@@ -16,29 +15,12 @@ from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_restore import restore
-from tests.runtime.workloads import Account
+from tests.runtime.workloads import Account, Nursery
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("X3")]
 
 NAMES = ["worker:0", "a/b", "../x", "x-3", "käse 🧀", "[bold]x", "{a b}", "🧀" * 128]
-
-
-@rayshot.actor
-class Nursery:
-    """Makes actors that have no names of their own."""
-
-    def __init__(self):
-        self.children = []
-
-    def pause(self, seconds):
-        time.sleep(seconds)
-
-    def make(self, count):
-        self.children += [Account.remote(1) for _ in range(count)]
-
-    def names(self):
-        return [child.name for child in self.children]
 
 
 def local_classes():
@@ -158,7 +140,7 @@ def test_children_made_by_messages_in_flight_have_the_same_names_in_every_restor
         restored = restore(new_system.made, running, snapshot=str(snapshot.id))
         nursery = restored.get_actor("nursery")
         names = eventually(lambda: len(found := ray.get(nursery.names.remote())) == 4 and found, 60)
-        assert set(names) < set(restored.actors())
+        assert eventually(lambda: set(restored.actors()) == {"nursery", *names})
         return restored, names
 
     restored, second = children_again(system)

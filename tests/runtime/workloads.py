@@ -257,3 +257,20 @@ class Occupant:
 
     def is_there(self):
         return True
+
+
+@rayshot.actor
+class Nursery:
+    """Makes actors that have no names of their own."""
+
+    def __init__(self):
+        self.children = []
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def make(self, count):
+        self.children += [Account.remote(1) for _ in range(count)]
+
+    def names(self):
+        return [child.name for child in self.children]
