@@ -5,6 +5,7 @@ time. A list of numbers says what happens: `Network.run` takes one for each choi
 which is always the oldest thing that can happen. So each run comes to rest, and hypothesis makes the list shorter.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
@@ -28,6 +29,7 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.events import ReceiverReady
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.actor.delivery import Delivery
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
@@ -73,8 +75,9 @@ class Actor:
         self.process.channels.connect = self._connect
         self.worker = Worker(self.process)
         self.host = Host.__new__(Host)  # what it makes of Ray stays away
-        self.host._process, self.host._worker = self.process, self.worker
+        self.host._embodiment, self.host._changing = Embodiment(self.process, self.worker), threading.Lock()
         self.host._asked_at, self.host._highest_counter, self.host._highest_term = {}, 0, 0
+        self.host._processed = lambda sender: self.process.channels.mailbox.processed.get(sender, 0)
         self.idle = False
         self.process.runner.wake.wait = self._rest
 

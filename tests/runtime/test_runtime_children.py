@@ -11,6 +11,7 @@ from rayshot.model.anonymous import child_name
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor import spawning
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
@@ -67,7 +68,7 @@ def maker(monkeypatch):
         swap_port(lambda: process)
         processes.append(process)
         host = Host.__new__(Host)
-        host._process, host._worker = process, Worker(process)
+        host._embodiment = Embodiment(process, Worker(process))
         host._worker.start()
         specification = ActorSpecification.of(Maker, {}).pack()
         first = [CODEC.create(specification, CREATION), *(CODEC.tell(*tell) for tell in batches[0])]

@@ -90,7 +90,14 @@ def runner():
     birth = Birth(lambda detail: None, loading=False, beginning=False)
     fenced = []
     made = CollectorRunner(
-        settings_for(), committer, NoMembers(), birth, counts, on_final=fenced.append, on_fenced=fenced.append
+        settings_for(),
+        committer,
+        NoMembers(),
+        birth,
+        counts,
+        on_committed=lambda *_: None,
+        on_final=fenced.append,
+        on_fenced=fenced.append,
     )
     made.start()
     yield made, committer, counts

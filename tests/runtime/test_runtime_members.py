@@ -72,7 +72,7 @@ def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_ha
     listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
     monkeypatch.setattr(ray, "get_actor", gone)
-    assert Members("bank", Issuer(1, 0), "/shots", lambda *_: None).find(None, set()) == {}
+    assert Members("bank", Issuer(1, 0), "/shots", lambda *_: None).find(None, {}) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():

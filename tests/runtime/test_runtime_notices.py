@@ -149,7 +149,7 @@ def test_what_is_said_twice_counts_once(new_system):
     bob.leave.tell()
     eventually(lambda: list(system.actors()) == ["alice"] or None)
     last = system.snapshot()
-    ray.get(coordinator.leaving.remote("bob"))
+    ray.get(coordinator.leaving.remote("bob", 1))
     ray.get(coordinator.refuse.remote(taken.id, "alice", "too late", AbortReason.CAPTURE_FAILED))
     assert ray.get(coordinator.__ray_call__.remote(lambda self: self._life.runner._ends.leaving)) == set()
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))

@@ -26,9 +26,10 @@ def test_a_coordinator_that_was_replaced_and_does_not_know_it_stops_nobody(syste
     assert after > before
     host = ray.get(system._identity.coordinator.actors.remote())["alice"]
     stop = Stop("bank", "/shots", None, "the storage belongs to another coordinator")
-    for issuer in (Issuer(1, before), Issuer(2, after)):
+    for issuer in (Issuer(1, before), Issuer(0, after)):
         assert ray.get(host.stop.remote(issuer, stop)) is None
         assert ray.get(host.abandon.remote(issuer, stop)) is None
+    assert ray.get(host.abandon.remote(Issuer(2, after), stop)) is None, "it is not in that life"
     alice.deposit.tell(1)
     assert ray.get(alice.read.remote()) == 2
     assert system.status().state == "running"

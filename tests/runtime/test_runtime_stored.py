@@ -107,7 +107,7 @@ def written(*, arrived, received, released=0, born=False):
     cut = Cut(SNAPSHOT, records, (ChannelCut(channel, 3, arrived, received),), () if arrived else ("bob",))
     store = MemoryStore()
     writer = ChunkWriter(store, "shop", "intent")
-    stored = _write(writer, held, unpack_share(pack_share(cut)), {}, SlotWriter(writer, 0.0))
+    stored = _write(writer, held, unpack_share(pack_share(cut)), {}, SlotWriter(writer, 0.0), lambda: None)
     chunks = {chunk.digest: chunk for chunk in stored.chunks}
 
     def numbers(blobs):
