@@ -1,6 +1,5 @@
 """Handles: how user code refers to an actor, wherever the actor is."""
 
-import contextlib
 import copy
 import sys
 from collections.abc import Callable
@@ -137,21 +136,18 @@ class Method:
         self._bind(port)
 
     def _bind(self, port: Port) -> None:
-        self._port = port
-        self._encode = port.codec.tell
         channel: OutPort = port.channel(self._receiver)
+        self._encode = port.codec.tell
         self._append = channel.append
         self._append_plain = channel.append_plain
+        self._port = port  # last: a thread that sees it sees all
 
     def _finds_later_life(self) -> bool:
         """Whether the system continues in a later life; if so, this method is bound to that life from now on."""
-        if find_port() is not None:
-            return False  # an actor: a thread of its own must not go on in a life that it does not belong to
-        port = process_port(self._system)
-        if port is self._port or port.system != self._port.system:
-            return False
-        self._bind(port)
-        return True
+        port = _later_port(self._port)
+        if port is not None:
+            self._bind(port)
+        return port is not None
 
     def tell(self, *args: Any, **kwargs: Any) -> None:
         """Send a one-way message; arguments are copied now.
@@ -162,13 +158,17 @@ class Method:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
             SystemDown: the system takes no more messages.
         """
+        append: Callable[..., None]
         try:
             if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
-                self._append_plain(self._name, args)
+                append = self._append_plain
+                append(self._name, args)
             else:
-                self._append(self._encode(self._name, args, kwargs))
+                append = self._append
+                append(self._encode(self._name, args, kwargs))
         except SystemDown:
-            if not self._finds_later_life():
+            is_bound = append in (self._append, self._append_plain)  # otherwise another thread has found the later life
+            if is_bound and not self._finds_later_life():
                 raise
             self.tell(*args, **kwargs)
 
@@ -184,10 +184,11 @@ class Method:
             parameters.check(f".{self._name} of actor {self._receiver!r}", args, kwargs)
         if self._returns == 0:
             return self.tell(*args, **kwargs)
+        port = self._port
         try:
-            return self._port.call(self._receiver, self._encode(self._name, args, kwargs))
+            return port.call(self._receiver, self._encode(self._name, args, kwargs))
         except SystemDown:
-            if not self._finds_later_life():
+            if port is self._port and not self._finds_later_life():
                 raise
             return self.remote(*args, **kwargs)
 
@@ -232,8 +233,27 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
             f"no_restart={no_restart!r}: an actor that ended is not begun anew; see {porting('ray-kill')}"
         )
     port = actor._port or process_port(actor._system)  # noqa: SLF001 - a handle's own
-    with contextlib.suppress(ActorExited):
-        port.channel(actor.name_in(port.system)).append(port.codec.end(dropped=False))
+    name = actor.name_in(port.system)
+    while True:
+        try:
+            return port.channel(name).append(port.codec.end(dropped=False))
+        except ActorExited:
+            return None
+        except SystemDown:
+            if (later := _later_port(port)) is None:
+                raise
+            port = later
+
+
+def _later_port(port: Port) -> Port | None:
+    """The port of this process in a later life of the system, if it has one.
+
+    In an actor's process there is none: a thread of its own must not go on in a life that it does not belong to.
+    """
+    if find_port() is not None:
+        return None
+    found = process_port(port.system)
+    return None if found is port or found.system != port.system else found
 
 
 def no_graphs(what: str) -> ConfigError:

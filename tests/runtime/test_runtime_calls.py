@@ -112,7 +112,7 @@ def test_whoever_has_seen_an_answer_or_an_error_knows_of_the_snapshots_behind_it
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(getattr(alice, method).remote())
     alice.deposit.tell(1)
-    eventually(lambda: snapshot.id in system._port._machine.tags)  # when the message is taken from the outbox
+    eventually(lambda: snapshot.id in system._port.machine.tags)  # when the message is taken from the outbox
     (tmp_path / "recorded").touch()
     taken.join()
 

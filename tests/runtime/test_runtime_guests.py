@@ -32,7 +32,7 @@ def tags_of(_answer, account):
     account.deposit.tell(0)
     port = driver_port(account._system)
     port.told()
-    return port._machine.tags
+    return port.machine.tags
 
 
 @ray.remote(num_cpus=0)
@@ -43,7 +43,7 @@ def tags_of_error(answers, account):
     account.deposit.tell(0)
     port = driver_port(account._system)
     port.told()
-    return port._machine.tags
+    return port.machine.tags
 
 
 @pytest.fixture
@@ -130,12 +130,12 @@ def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(
     first = new_system("bank")
     hear(first._identity.life, [(1, "coordinator", 1)])
     first._port.told()
-    assert first._port._machine.tags
+    assert first._port.machine.tags
     first.shutdown()
     second = new_system("bank", storage=tmp_path / "other")
     assert second.incarnation == first.incarnation
     second._port.told()
-    assert not second._port._machine.tags
+    assert not second._port.machine.tags
 
 
 @pytest.mark.acceptance("O6")

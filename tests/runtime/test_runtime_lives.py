@@ -404,7 +404,7 @@ def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_m
     monkeypatch.setattr(channel.peer, "receive", lambda _packet: SimpleNamespace(_on_completed=answers.append))
     alice.add.tell()
     with system._port.lock:
-        system._port._end("alice", Ending("actor 'alice' ended"))
+        system._port.end("alice", Ending("actor 'alice' ended"))
     (take,) = answers
     take(pack_answer(Answer(Status.TAKEN, 1)))
     with pytest.raises(ActorExited):
@@ -419,16 +419,16 @@ def letters(system):
 def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(system, monkeypatch):
     def remembering():
         port = system._port
-        tables = {**vars(port), "known": port._peers._known, "unborn": port.births._unborn}
-        tables["machine"] = port._machine._channels
+        tables = {**vars(port), **vars(port.lasting), "known": port.peers._known, "unborn": port.births._unborn}
+        tables["machine"] = port.machine._channels
         kept = {name: table for name, table in tables.items() if isinstance(table, dict | set)}
         return {name for name, table in kept.items() if any(actor in names for actor in table)}
 
     monkeypatch.setattr("rayshot.runtime.life.driver.ENDED_KEPT_MAX", 2, raising=False)
     names = [born(Mortal.remote()) for _ in range(4)]
     assert gone(system, *names)
-    eventually(lambda: remembering() == {"_ended"}, 60)
-    assert len(system._port._ended) == 2
+    eventually(lambda: remembering() == {"ended"}, 60)
+    assert len(system._port.ended) == 2
 
 
 @pytest.mark.acceptance("O4")

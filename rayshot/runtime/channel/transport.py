@@ -111,26 +111,39 @@ class OutChannel(Outbox):
         assert self.lock.locked()
         self.transported = self.unprocessed.processed = number
 
+    @property
+    def handed(self) -> int:
+        """The number of the last message that was handed to Ray: of those after it, none has arrived."""
+        return self.transported
+
     def flush(self) -> None:
         """See Outbox."""
+        if self._may_send():
+            while self._call_is_due() and self.pending and self.held_at != 0 and (credit := self._credit()) > 0:
+                self.transmit(self._taken(self.batch_size(credit)))
+
+    def _may_send(self) -> bool:
+        """Whether the receiver was found and takes messages. If it was not looked for yet, look for it."""
         self.gather()
         if self.down is not None:
-            return
+            return False
         if self.ended is not None:
             self.bury(self.ended, [])
-            return
-        if self.peer is None:
-            if not self._connecting:
-                self._connecting = True
-                self._sender.connect(self)
-            return
-        while self._call_is_due() and self.pending and self.held_at != 0:
-            credit = BATCH_MESSAGES_MAX if self._sender.draining else self.unprocessed.room(self.transported)
-            if credit <= 0:
-                self._ask_for_credit()
-                self._set_due(NEVER_DUE)
-                return
-            self.transmit(self._taken(self.batch_size(credit)))
+            return False
+        if self.peer is not None:
+            return True
+        if not self._connecting:
+            self._connecting = True
+            self._sender.connect(self)
+        return False
+
+    def _credit(self) -> int:
+        """How many messages the receiver may get now. If it may get none, ask to hear when it may get some again."""
+        credit = BATCH_MESSAGES_MAX if self._sender.draining else self.unprocessed.room(self.handed)
+        if credit <= 0:
+            self._ask_for_credit()
+            self._set_due(NEVER_DUE)
+        return credit
 
     def _call_is_due(self) -> bool:
         """Whether the outbox holds enough for a call now, and a call may be made."""
@@ -221,8 +234,8 @@ class OutChannel(Outbox):
                 return
             if batch.count:
                 self.in_flight.pop(batch.first, None)
-            self.unprocessed.heard(answer.processed, self.transported, time.monotonic())
-            last = min(self.in_flight, default=self.transported + 1) - 1
+            self.unprocessed.heard(answer.processed, self.handed, time.monotonic())
+            last = min(self.in_flight, default=self.handed + 1) - 1
             self._sender.acknowledged(self, last, batch, answer)
             self.flush()
 
@@ -259,5 +272,5 @@ class OutChannel(Outbox):
             return
         with self.lock:
             self._awaiting_credit = None
-            self.unprocessed.heard(result, self.transported, time.monotonic())
+            self.unprocessed.heard(result, self.handed, time.monotonic())
             self.flush()

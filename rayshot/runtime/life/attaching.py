@@ -14,8 +14,12 @@ import ray
 from rayshot.errors import NoAnswer, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.life.following import Following
+from rayshot.runtime.life.keeping_port import KeepingPort
+from rayshot.runtime.life.succession import Heir
 from rayshot.runtime.ray.naming import find_coordinator, running_systems
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 
@@ -33,7 +37,7 @@ def begin(identity: HostIdentity) -> DriverPort:
     with _lock:
         port = _living(identity.system)
         if port is None or port.identity.life != identity.life:
-            port = DriverPort(identity)
+            port = _new_port(identity)
         _attached.pop(identity.system, None)
         _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
         _tell_news(port)
@@ -93,12 +97,32 @@ def _attach(system: str) -> DriverPort:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
     except (ray.exceptions.RayActorError, NoAnswer) as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
-    port = DriverPort(identity)
+    port = _new_port(identity)
     for other in [name for name, old in _attached.items() if old.down is not None]:
         del _attached[other]
     _attached[system] = port
     _tell_news(port)
     return port
+
+
+def _new_port(identity: HostIdentity) -> DriverPort:
+    if not identity.heals:
+        return DriverPort(identity)
+    port = KeepingPort(identity)
+    Following(port, _go_back)
+    return port
+
+
+def _go_back(old: KeepingPort, back: WentBack) -> None:
+    """The system went back to a snapshot: from now on the port of its next life is here in the place of `old`."""
+    heir = Heir(old, back)
+    while old.down is None:
+        heir.make_actors()
+        with _lock, old.lock:  # in one step: who is refused by the old port finds the new one
+            if old.down is None and heir.take_over():
+                _begun[:] = [heir.port if port is old else port for port in _begun]
+                if _attached.get(old.system) is old:
+                    _attached[old.system] = heir.port
 
 
 def _tell_news(port: DriverPort) -> None:

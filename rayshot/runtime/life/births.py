@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import ray
 
-from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.wire.initiation import some_names
 
@@ -16,11 +16,11 @@ POLL_S = 0.02
 class Births:
     """The actors that are being made. The driver gives up an actor that waits for room, so it waits for it only once.
 
-    Any thread may call.
+    `find` gives the Ray handle of an actor, or None. Any thread may call.
     """
 
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
+    def __init__(self, find: Callable[[str], Any | None]) -> None:
+        self._find = find
         self._unborn: set[str] = set()
         self.given_up: frozenset[str] = frozenset()
         """The actors that the driver waited for in vain, and has not heard of since."""
@@ -66,7 +66,7 @@ class Births:
         wait_with_progress(is_done, lambda: f"waiting for {some_names(self.awaited)} to start")
 
     def _look(self, names: set[str]) -> None:
-        hosts = {name: self._peers.find(name) for name in names}
+        hosts = {name: self._find(name) for name in names}
         refs = {name: host.status.remote() for name, host in hosts.items() if host is not None}
         ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=LOOK_S) if refs else ([], [])
         for name in names:

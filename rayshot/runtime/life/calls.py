@@ -1,12 +1,12 @@
 """Calls of one driver: their numbers, the receivers that have not answered, and the news that comes with answers."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ray
 
-from rayshot.protocol.driver import AnswerArrived, Driver
+from rayshot.protocol.driver import AnswerArrived, Driver, DriverEffect
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire.packets import unpack
 
@@ -55,8 +55,8 @@ class Calls:
         """The number of the first call to the receiver that has no outcome here; the last number used if all have."""
         return next(iter(self._unanswered.get(receiver, {}).values()), self.last_id)
 
-    def made(self, receiver: str, call_id: int, tags: Any) -> None:
-        """A call was made; `tags` is the reference to the tags of its answer."""
+    def made(self, receiver: str, call_id: int, tags: Any, number: int) -> None:  # noqa: ARG002 - see KeptCalls
+        """A call was made as message `number`; `tags` is the reference to the life and the tags of its answer."""
         self._unanswered.setdefault(receiver, {})[tags] = call_id
         self._awaited.add(tags.task_id())  # which its result has too
 
@@ -71,25 +71,41 @@ class Calls:
         """
         self._news.append(tuple(tags))
 
-    def heed(self) -> None:
-        """Tell the machine of answers that the user's code may have seen already."""
+    def heed(self) -> list[DriverEffect]:
+        """Tell the machine of answers that the user's code may have seen already. Returns its orders."""
+        effects: list[DriverEffect] = []
         while self._news:
-            self._machine.handle(AnswerArrived(self._news.popleft()))
+            effects += self._heard(self._news.popleft())
         for receiver, refs in tuple(self._unanswered.items()):
             if self._is_connected(receiver):
                 ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
-                for ref in ready:
-                    del refs[ref]
-                    self._awaited.discard(ref.task_id())
+                call_ids = [refs.pop(ref) for ref in ready]
+                self._awaited.difference_update(ref.task_id() for ref in ready)
                 if not refs:
                     del self._unanswered[receiver]
-                for tags in _got(ready):
-                    self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags)[1])))
+                for call_id, answer in zip(call_ids, _got(ready), strict=True):
+                    effects += self.answered(receiver, call_id, answer)
+        return effects
+
+    def _heard(self, tags: tuple[SnapshotId, ...]) -> Sequence[DriverEffect]:
+        return self._machine.handle(AnswerArrived(tags))
+
+    def answered(self, receiver: str, call_id: int, answer: Any) -> Sequence[DriverEffect]:  # noqa: ARG002 - see KeptCalls
+        """Tell the machine of the answer of a call, or of the error that Ray has instead. Returns its orders."""
+        return self._machine.handle(AnswerArrived(unpack_tags(answer)[1])) if answer.__class__ is bytes else ()
 
 
-def _got(refs: list[Any]) -> list[bytes]:
-    """The tags that have arrived; calls that failed with their actor have no tags."""
+def unpack_tags(answer: bytes) -> tuple[int, tuple[SnapshotId, ...]]:
+    """The life in which a call was answered, and the snapshots that were open there; (0, ()) if there is no news."""
+    if not answer:
+        return 0, ()
+    life, tags = unpack(answer)
+    return life, tuple(SnapshotId(*tag) for tag in tags)
+
+
+def _got(refs: list[Any]) -> list[Any]:
+    """For each call the packed life and tags of its answer, or the error that Ray has instead."""
     try:
-        return [tags for tags in ray.get(refs) if tags]
-    except ray.exceptions.RayError:  # the caller sees this error too: it holds a reference to the outcome
-        return [] if len(refs) == 1 else [tags for ref in refs for tags in _got([ref])]
+        return list(ray.get(refs))
+    except ray.exceptions.RayError as error:  # the caller sees this error too: it holds a reference to the outcome
+        return [error] if len(refs) == 1 else [found for ref in refs for found in _got([ref])]

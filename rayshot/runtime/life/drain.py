@@ -30,11 +30,11 @@ class Drain:
         Returns the receivers of the messages that did not arrive. Raises SystemDown.
         """
         port, awaited = self._port, list[str]()
-        port.births.wait(birth_s, lambda: port.down is not None or time.monotonic() >= until)
+        port.births.wait(birth_s, lambda: port.latest.down is not None or time.monotonic() >= until)
         deadline = min(time.monotonic() + told_s, until)
 
         def is_done(timeout_s: float) -> bool:
-            awaited[:] = port.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
+            awaited[:] = port.latest.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
             return port.births.given_up.issuperset(awaited) or time.monotonic() >= deadline
 
         wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
@@ -48,7 +48,7 @@ class Drain:
         """
         left = {
             channel.receiver: last - sent.get(channel.receiver, 0)
-            for channel, last in self._told.items()
+            for channel, last in self._port.latest.in_this_life(self._told).items()
             if last > sent.get(channel.receiver, 0) and channel.down is None and channel.receiver not in ended
         }
         if left:

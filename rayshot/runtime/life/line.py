@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
+from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.suggestion import did_you_mean
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
@@ -20,13 +20,21 @@ ANSWER_S = 10.0
 
 
 class Line:
-    """The line from one driver to one life of a system. A `closed` line asks nothing any more."""
+    """The line from one driver to one life of a system. A `closed` line asks nothing any more.
+
+    If the system goes back to its snapshots by itself, the line goes on in its next life.
+    """
 
     def __init__(self, identity: HostIdentity, port: DriverPort) -> None:
         self.name = identity.system
         self.coordinator = identity.coordinator
-        self.port = port
         self.closed = False
+        self._port = port
+
+    @property
+    def port(self) -> DriverPort:
+        """The driver's port in the present life."""
+        return self._port.latest
 
     def check_open(self) -> None:
         """Raise SystemStopped if this driver has shut the system down."""
@@ -42,6 +50,8 @@ class Line:
         fate = self.ask("fate", name, self.port.incarnation)
         if isinstance(fate, Stop):
             raise fate.error() from None
+        if fate is None:
+            return f"system {self.name!r} goes back to its last snapshot by itself: ask again for actor {name!r}"
         assert isinstance(fate, Ending)
         return fate.detail
 
@@ -87,7 +97,7 @@ class Line:
             return get_answer(ref, whom, within_s)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, RayshotError):
-                if isinstance(error.cause, SystemDown):
+                if isinstance(error.cause, SystemDown) and not isinstance(error.cause, SystemRecovering):
                     self.port.close(error.cause)
                 raise error.cause from None
             raise

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from types import TracebackType
@@ -35,6 +36,7 @@ from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.drain import Drain
+from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.ordering import take_snapshot
 from rayshot.runtime.life.status import SystemStatus, read_status
@@ -70,10 +72,9 @@ class System:
     """
 
     def __init__(self, identity: HostIdentity) -> None:
-        self._identity = identity
+        self._begun_as = identity
         self._coordinator = identity.coordinator
-        self._port = attaching.begin(identity)
-        self._line = Line(identity, self._port)
+        self._line = Line(identity, attaching.begin(identity))
         self._next: System | None = None
 
     def __enter__(self) -> Self:
@@ -83,6 +84,14 @@ class System:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.latest.shutdown()
+
+    @property
+    def _port(self) -> DriverPort:
+        return self._line.port
+
+    @property
+    def _identity(self) -> HostIdentity:
+        return replace(self._begun_as, incarnation=self._port.incarnation)
 
     @property
     def latest(self) -> "System":
@@ -108,7 +117,10 @@ class System:
 
     @property
     def incarnation(self) -> int:
-        """Which life of the system this is, from 1; each restore begins a new one."""
+        """Which life of the system this is, from 1; each restore begins a new one.
+
+        It grows when the system goes back to a snapshot by itself.
+        """
         return self._identity.incarnation
 
     # Actors ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,73 @@
+"""How a driver follows a system that goes back to its snapshots by itself: one long call for news after the other."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import ray
+
+from rayshot.errors import SystemStopped
+from rayshot.runtime.life.keeping_port import KeepingPort
+from rayshot.runtime.life.presence import AGAIN_S
+from rayshot.runtime.life.succession import cover
+from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.wire.following import Covered, News, WentBack
+from rayshot.runtime.wire.host_identity import Stop
+
+log = logging.getLogger("rayshot")
+
+
+class Following:
+    """Asks the coordinator for news while the driver's port takes messages, and this process is in the cluster.
+
+    No thread waits for the answers: each is heeded on a thread of its own, and then the next call is made. `go_back` is
+    called with the port whose life is over and the news of the next life.
+    """
+
+    def __init__(self, port: KeepingPort, go_back: Callable[[KeepingPort, WentBack], None]) -> None:
+        self._first = port
+        self._go_back = go_back
+        self._position = 0
+        self._ask()
+
+    @property
+    def _port(self) -> KeepingPort:
+        return self._first.latest
+
+    def _ask(self) -> None:
+        port = self._port
+        if port.down is None and ray.is_initialized():
+            news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position)
+            when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer)))
+
+    def _answered(self, answer: News | Exception) -> None:
+        if isinstance(answer, ray.exceptions.ActorDiedError) or self._port.down is not None:
+            return  # see Presence
+        try:
+            self._heed(answer)
+        except Exception as error:
+            self._port.close(
+                SystemStopped(
+                    f"this program cannot follow system {self._port.system!r} any more, as its log says: {error!r}",
+                    system=self._port.system,
+                )
+            )
+            raise
+        self._ask()
+
+    def _heed(self, answer: News | Exception) -> None:
+        match answer:
+            case None:
+                pass
+            case Stop():
+                self._port.close(answer.error())
+            case Covered():
+                cover(self._port, answer)
+                self._position = answer.position
+            case WentBack():
+                if answer.identity.incarnation > self._port.incarnation:
+                    self._go_back(self._port, answer)
+                self._position = answer.position
+            case _:  # the coordinator is being restarted
+                log.debug("%s hears no news: %s", self._port.name, answer)
+                time.sleep(AGAIN_S)

@@ -1,0 +1,111 @@
+"""What a driver keeps through all lives of its system."""
+
+import threading
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Protocol
+
+from rayshot.format.codec import Codec
+from rayshot.model.handle import ActorHandle
+from rayshot.protocol.driver import Driver
+from rayshot.runtime.channel.kept import Budget
+from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.life.births import Births
+from rayshot.runtime.life.calls import Calls
+from rayshot.runtime.life.creations import Creations
+from rayshot.runtime.life.driver_channel import DriverChannel
+from rayshot.runtime.life.kept_calls import KeptCalls
+from rayshot.runtime.life.presence import Presence
+from rayshot.runtime.ray.naming import new_driver_name
+from rayshot.runtime.wire.dead_letters import DeadLetters
+from rayshot.runtime.wire.dropping import Dropped
+from rayshot.runtime.wire.host_identity import HostIdentity
+
+
+class PortOfLife(Protocol):
+    """What lasts asks this of the driver's port in the present life."""
+
+    peers: Peers
+    noted: Container[str]
+    """The actors that messages must not mention before they have started; see DriverChannel."""
+
+    @property
+    def channels(self) -> Mapping[str, DriverChannel]:
+        """The channels of this life, by receiver."""
+
+    def handle_of(self, name: str) -> ActorHandle:
+        """This driver's handle of the actor `name`."""
+
+    def can_answer(self, receiver: str) -> bool:
+        """Whether an actor is connected or gone. Before that, it cannot have answered. Call under the lock."""
+
+    def end_dropped(self, name: str) -> None:
+        """Nobody holds a handle of the anonymous actor `name` any more."""
+
+    def lose_coordinator(self, detail: str) -> None:
+        """The coordinator is gone for good."""
+
+
+class Lasting:
+    """See the module. `port` is the driver's port in the present life; `lock` covers it, its channels and all of this.
+
+    `handles` are the handles that the driver gave out, by name. `over` are the actors that have ended in a durable
+    snapshot, so in all later lives too. Systems that do not go back by themselves have one life; see `Driver.keeps`.
+    """
+
+    def __init__(self, identity: HostIdentity, port: PortOfLife) -> None:
+        self.port = port
+        self.name = new_driver_name()
+        self.lock = threading.Lock()
+        self.codec = Codec(ActorHandle, self._mention, self._handle_of)
+        self._encoding = threading.local()
+        self._system = identity.system
+        self.machine = Driver(self.name, identity.incarnation, keeps=identity.heals)
+        self.calls: Calls = (
+            KeptCalls(self.machine, self._can_answer, self._numbered)
+            if identity.heals
+            else Calls(self.machine, self._can_answer)
+        )
+        self.births = Births(self._find)
+        self.dead_letters = DeadLetters()
+        self.handles: dict[str, ActorHandle] = {}
+        self.creations = Creations()
+        self.budget = Budget()
+        self.over: set[str] = set()
+        self.dropped = Dropped(self._end_dropped)
+        self.presence = Presence(self.name, identity.coordinator, self._submit, self._lose_coordinator)
+
+    def take_mentioned(self) -> set[str]:
+        """See DriverSender. A life may end between the encoding of a message and this."""
+        mentioned: set[str] = self._encoding.__dict__.pop("mentioned", set())
+        return mentioned
+
+    def _mention(self, handle: ActorHandle) -> str:
+        handle.give_out()
+        name = handle.name_in(self._system)
+        if name in self.port.noted:
+            self._encoding.__dict__.setdefault("mentioned", set()).add(name)
+        return name
+
+    # Others that last ask for the port when they need it: a later life has another one.
+
+    def _handle_of(self, name: str) -> ActorHandle:
+        return self.port.handle_of(name)
+
+    def _can_answer(self, receiver: str) -> bool:
+        return self.port.can_answer(receiver)
+
+    def _numbered(self, receiver: str) -> int:
+        channel = self.port.channels.get(receiver)
+        return 0 if channel is None else channel.transported
+
+    def _find(self, name: str) -> Any | None:
+        return self.port.peers.find(name)
+
+    def _end_dropped(self, name: str) -> None:
+        self.port.end_dropped(name)
+
+    def _submit(self, task: Callable[[], None]) -> None:
+        self.port.peers.submit(task)
+
+    def _lose_coordinator(self, detail: str) -> None:
+        self.port.lose_coordinator(detail)

@@ -1,0 +1,346 @@
+"""Drivers of a system that goes back to its snapshots by itself, without Ray."""
+
+import threading
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import ActorExited, NameTaken, SystemRecovering, SystemStopped
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.life import attaching
+from rayshot.runtime.life.system import System
+from rayshot.runtime.wire.following import Covered
+from tests.runtime.going_back import DIED, Host, Process, Thing, World
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def world(monkeypatch):
+    return World(monkeypatch, "alice", "bob")
+
+
+def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):
+    alice = world.handle("alice")
+    for number in range(5):
+        alice.take.tell(number)
+    world.settle()
+    world.commit()
+    for number in range(5, 10):
+        alice.take.tell(number)
+    world.settle()
+    world.go_back("alice")
+    alice.take.tell(10)
+    world.settle()
+    assert world.contents("alice") == list(range(11))
+    assert world.port.incarnation == 2
+    assert isinstance(world.first.down, SystemRecovering)
+
+
+def test_a_method_of_a_handle_goes_on_in_the_next_life_and_a_system_counts_it(world):
+    system = System(world.identity())
+    tell = world.handle("alice").take.tell
+    tell(1)
+    world.settle()
+    world.go_back()
+    world.settle()
+    tell(2)
+    world.settle()
+    assert world.contents("alice") == [1, 2]
+    assert (system.incarnation, system._port) == (2, world.port)
+    assert system._identity.incarnation == 2
+
+
+def test_nothing_is_kept_when_a_durable_snapshot_holds_it(world):
+    alice = world.handle("alice")
+    for number in range(100):
+        alice.take.tell(number)
+    alice.take.remote(100)
+    world.settle()
+    assert world.port.budget.used > 0
+    world.commit()
+    world.settle()
+    assert world.port.budget.used == 0
+    world.go_back()
+    world.settle()
+    assert world.contents("alice") == list(range(101))
+
+
+def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
+    for room in ("driver_channel", "keeping_port"):
+        monkeypatch.setattr(f"rayshot.runtime.life.{room}.ROOM_WAIT_S", 0.1)
+    alice = world.handle("alice")
+    alice.take.tell("x" * 300)
+    world.settle()
+    for send in (alice.take.tell, alice.take.remote):
+        with pytest.raises(SystemStopped, match=r"no durable snapshot holds what this program told.*interval_s"):
+            send(1)
+    world.commit()
+    world.settle()
+    alice.take.tell(2)
+    world.settle()
+    assert world.contents("alice")[1:] == [2]
+
+
+def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
+    alice = world.handle("alice")
+    alice.take.tell("x" * 300)
+    world.settle()
+    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
+    waiting = threading.Thread(target=alice.take.tell, args=(1,))
+    waiting.start()
+    eventually(lambda: world.port.channel("alice").room._waiters)
+    world.go_back()
+    world.tell_news()
+    world.settle()
+    eventually(lambda: world.port.channel("alice").room._waiters)
+    world.commit()
+    world.settle()
+    waiting.join(10)
+    world.settle()
+    assert world.contents("alice")[1:] == [1]
+
+
+def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
+    made = Thing.options(name="made").remote(1)
+    made.take.tell(2)
+    world.settle()
+    world.go_back()
+    world.settle()
+    assert world.spawned == [(1, "made"), (2, "made")]
+    assert world.contents("made") == [1, 2]
+    world.commit()
+    world.settle()
+    world.go_back("made")
+    world.settle()
+    assert world.spawned == [(1, "made"), (2, "made")]
+
+
+def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
+    world.handle("alice").take.tell(1)
+    world.settle()
+    world.stop()
+    world.handle("alice").take.tell(2)
+    world.settle()
+    made = Thing.options(name="made").remote(1)
+    made.take.tell(2)
+    world.begin()
+    world.settle()
+    assert world.spawned == [(2, "made")]
+    assert world.contents("made") == [1, 2]
+
+
+def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RETURN_S", 60.0)
+    world.hosts["carol"] = Host(world, "carol", Process(1))
+    world.handle("carol").take.tell(1)
+    world.settle()
+    looks = []
+
+    def made_by_another(_seconds):
+        looks.append("carol" in world.hosts)
+        if len(looks) == 3:
+            world.hosts["carol"] = Host(world, "carol", Process(2))
+
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.time.sleep", made_by_another)
+    world.go_back()
+    world.settle()
+    assert looks == [False] * 3
+    assert world.contents("carol") == [1]
+
+
+def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
+    made, alice = Thing.options(name="made").remote(1), world.handle("alice")
+    world.settle()
+    alice.take.tell(1, made)
+    world.settle()
+    world.go_back()
+    world.tell_news()
+    while "made" not in world.hosts or not world.hosts["made"].process.arrived:
+        assert not world.hosts["alice"].process.arrived
+        world.happen()
+    world.settle()
+    assert world.handled("alice") == [["take", 1, "made"]]
+
+
+def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.wire.dropping.PAUSE_S", 0.0)
+    made = Thing.remote(1)
+    name = made.name
+    world.settle()
+    world.go_back()
+    world.settle()
+    del made
+    eventually(lambda: world.port.channels[name].sent == 2)
+    world.settle()
+    assert world.ended == {name}
+
+
+def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_later(world):
+    alice = world.handle("alice")
+    tell = alice.take.tell
+    tell(1)
+    tell(2)
+    world.hosts["alice"].end()
+    world.settle()
+    for refused in (tell, world.handle("alice").take.tell):
+        with pytest.raises(ActorExited):
+            refused(3)
+    assert len(world.port.dead_letters.all()) == 2
+    world.go_back()
+    world.settle()
+    tell(4)
+    alice.take.tell(5)
+    world.settle()
+    assert world.contents("alice") == [1, 2, 4, 5]
+
+
+def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    world.settle()
+    rayshot.kill(alice)
+    alice.take.remote(2)
+    world.settle()
+    world.commit()
+    world.settle()
+    assert (world.port.budget.used, list(world.port.channels)) == (0, [])
+    world.go_back()
+    world.settle()
+    with pytest.raises(ActorExited, match="'alice' has ended"):
+        world.handle("alice").take.tell(3)
+    with pytest.raises(NameTaken):
+        Thing.options(name="alice").remote(1)
+
+
+def test_an_order_to_end_follows_the_system_into_its_next_life(world):
+    alice = world.handle("alice")
+    world.go_back()
+    world.settle()
+    rayshot.kill(alice)
+    world.settle()
+    assert world.ended == {"alice"}
+
+
+def test_a_call_of_a_living_actor_gets_its_outcome_in_the_next_life_and_one_of_a_dead_actor_an_error(world):
+    refs = [world.handle(name).take.remote(1) for name in ("alice", "bob")]
+    for _ in range(6):
+        world.happen()
+    world.go_back("bob")
+    world.settle()
+    assert refs[0].value == 1
+    assert isinstance(refs[1].value, DIED)
+    assert [world.contents(name) for name in ("alice", "bob")] == [[1], [1]]
+
+
+def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.NEWS_WAIT_S", 60.0)
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    world.settle()
+    world.stop()
+    alice.take.tell(2)
+    world.settle()
+    assert world.port.goes_back
+    alice.take.tell(3)
+    refs = []
+    calling = threading.Thread(target=lambda: refs.append(alice.take.remote(4)))
+    calling.start()
+    eventually(lambda: world.port.news._waiters)
+    world.begin("alice")
+    world.settle()
+    calling.join(10)
+    world.settle()
+    assert refs[0].value == 4
+    assert world.contents("alice") == [1, 2, 3, 4]
+
+
+def test_a_call_does_not_wait_for_ever_for_a_system_that_goes_back(world):
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    world.settle()
+    world.stop()
+    alice.take.tell(2)
+    world.settle()
+    with pytest.raises(SystemRecovering, match="goes back to its last snapshot by itself"):
+        alice.take.remote(2)
+
+
+def test_behind_an_answer_of_a_life_that_is_not_known_nothing_is_numbered(world):
+    alice, bob = world.handle("alice"), world.handle("bob")
+    alice.take.remote(1)
+    while not world.hosts["alice"].process.mailbox:
+        world.happen()
+    world.commit()
+    world.go_back()
+    world.recorded.append((2, "coordinator", 7))
+    world.hosts["alice"].handle_next()
+    bob.take.tell(1)
+    while world.events:
+        world.happen()
+    assert world.port.calls.is_ahead
+    assert world.port.channel("bob").transported == 0
+    world.settle()
+    assert world.contents("bob") == [1]
+    (batch,) = [batch for name, batch in world.taken if name == "bob"]
+    assert [tag.counter for tag in batch.tags] == [7]
+
+
+def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_too(world):
+    bob = world.handle("bob")
+    bob.take.tell(1)
+    world.settle()
+    world.go_back()
+    attaching.hear(world.identity().life, [(2, "coordinator", 7)])
+    bob.take.tell(2)
+    while world.events:
+        world.happen()
+    assert world.port.channel("bob").transported == 1
+    world.settle()
+    assert world.contents("bob") == [1, 2]
+    assert all([tag.counter for tag in batch.tags] == [7] for _, batch in world.taken if batch.incarnation == 2)
+
+
+def test_what_a_snapshot_waits_for_is_followed_into_the_next_life(world):
+    world.handle("alice").take.tell(1)
+    told = world.first.told()
+    world.go_back()
+    assert world.first.await_taken(told, 0.0) == ["alice"]
+    world.settle()
+    assert world.port is not world.first
+    assert world.first.await_taken(told, 0.0) == []
+    assert world.port.in_this_life(told) == {world.port.channel("alice"): 1}
+
+
+def test_a_program_that_shuts_its_system_down_follows_it_no_more(world):
+    world.handle("alice").take.tell(1)
+    world.settle()
+    world.go_back()
+    world.first.close(SystemStopped("it was shut down"))
+    world.settle()
+    assert world.polls == []
+    assert world.port is world.first
+    with pytest.raises(SystemStopped):
+        world.handle("alice").take.tell(2)
+
+
+def test_a_driver_that_cannot_follow_says_so(world):
+    world.handle("alice").take.tell(1)
+    world.settle()
+    ((*_, ref),) = world.polls
+    ref.set(Covered(1, SnapshotId(1, "coordinator", 1), {"alice": -1}, {}, frozenset()))
+    with pytest.raises(AssertionError):
+        world.settle()
+    with pytest.raises(SystemStopped, match="cannot follow system 'system' any more"):
+        world.handle("alice").take.tell(2)
+
+
+def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.life.following.AGAIN_S", 0.0)
+    for error in (ray.exceptions.ActorUnavailableError("", None), ray.exceptions.RayTaskError("", "", OSError())):
+        ((*_, ref),) = world.polls
+        world.polls.clear()
+        ref.set(error)
+        world.settle()
+    assert len(world.polls) == 1
