@@ -1,0 +1,227 @@
+"""Ten minutes in which something is killed every 15 seconds: nothing that was told is lost, doubled or out of order.
+
+A program tells accounts to move money, and tells each of them numbered messages; a plain Ray actor beside it tells
+numbers too, and is killed as well. Whatever dies, the system goes back to its last snapshot by itself. In the end the
+money must be what it was, and each account must have heard the numbers of each driver in order, without a gap.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+import rayshot
+from benchmarks.cluster import fresh_cluster
+from benchmarks.report import Figure, Report, Series, Target
+from rayshot import FailureConfig, SnapshotConfig
+from rayshot.errors import SystemDown
+
+ACCOUNTS, MONEY = 8, 1_000
+TOLD_A_SECOND = 3_000
+CAUGHT_UP_S = 120.0
+NONE_LOST = Target("<=", 0)
+CAUGHT_P50, CAUGHT_P99 = Target("<=", 4.0), Target("<=", 10.0)
+
+
+@rayshot.actor
+class Account:
+    """Moves money, and keeps for each teller how many of its numbers it heard in order, and what was wrong."""
+
+    def __init__(self) -> None:
+        self.balance = MONEY
+        self.heard: dict[str, int] = {}
+        self.wrong: list[tuple[str, int, int]] = []
+
+    def pay(self, to: Any, amount: int) -> None:
+        """Give money to another account."""
+        self.balance -= amount
+        to.take.tell(amount)
+
+    def take(self, amount: int) -> None:
+        """Get money."""
+        self.balance += amount
+
+    def hear(self, teller: str, number: int) -> None:
+        """Hear the next number of a teller."""
+        expected = self.heard.get(teller, 0)
+        if number != expected:
+            self.wrong.append((teller, expected, number))
+        self.heard[teller] = number + 1
+
+    def read(self) -> tuple[int, dict[str, int], list[tuple[str, int, int]]]:
+        """The money, the numbers heard, and what was wrong."""
+        return self.balance, self.heard, self.wrong
+
+
+class Teller:
+    """A plain Ray actor that tells all accounts its numbers, as fast as asked."""
+
+    def __init__(self, name: str, accounts: Sequence[Any]) -> None:
+        self._name, self._accounts, self._told = name, accounts, 0
+
+    def tell(self, count: int) -> int:
+        """Tell each account the next numbers. Returns how many each was told."""
+        for _ in range(count):
+            for account in self._accounts:
+                account.hear.tell(self._name, self._told)
+            self._told += 1
+        return self._told
+
+
+@dataclass
+class Chaos:
+    """One run. `faults` are the names of what is killed in turn."""
+
+    system: rayshot.System
+    accounts: Sequence[Any]
+    rng: random.Random
+    told: int = 0
+    caught_s: list[float] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+    """Messages told in each second."""
+    _tellers: int = 0
+    _teller: Any = None
+
+    def tell(self, seconds: float) -> None:
+        """Tell money and numbers for so long."""
+        end = time.monotonic() + seconds
+        while (began := time.monotonic()) < end:
+            for _ in range(TOLD_A_SECOND // 20 // (2 * ACCOUNTS)):
+                for account in self.accounts:
+                    account.hear.tell("main", self.told)
+                    account.pay.tell(self.rng.choice(self.accounts), self.rng.randint(1, 9))
+                self.told += 1
+            if self._teller is not None:
+                self._teller.tell.remote(5)
+            time.sleep(max(0.0, 0.05 - (time.monotonic() - began)))
+
+    def await_caught_up(self) -> float:
+        """Seconds until every account has handled all that was told until now."""
+        began, last = time.monotonic(), self.told
+        while time.monotonic() - began < CAUGHT_UP_S:
+            with contextlib.suppress(ray.exceptions.ActorDiedError):
+                found = ray.get([account.read.remote() for account in self.accounts], timeout=CAUGHT_UP_S)
+                if all(heard.get("main", 0) >= last for _, heard, _ in found):
+                    return time.monotonic() - began
+            time.sleep(0.05)
+        raise TimeoutError(f"not caught up after {CAUGHT_UP_S:g} s: {self.system.status()}")
+
+    def begin_teller(self) -> None:
+        """A new plain Ray actor tells."""
+        self._tellers += 1
+        self._teller = ray.remote(num_cpus=0)(Teller).remote(f"teller{self._tellers}", list(self.accounts))
+
+    def kill(self, fault: str) -> None:
+        """SIGKILL for the process or processes of that name."""
+        self.killed.append(fault)
+        if fault == "driver":
+            ray.kill(self._teller)
+            self.begin_teller()
+            return
+        coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its process
+        actors = ray.get(coordinator.status.remote())["actors"]
+        living = sorted(name for name, actor in actors.items() if actor is not None)
+        pids = {
+            "actor": lambda: [actors[self.rng.choice(living)]["pid"]],
+            "two actors": lambda: [actors[name]["pid"] for name in self.rng.sample(living, 2)],
+            "coordinator": lambda: [_pid(coordinator)],
+            "actor and coordinator": lambda: [actors[self.rng.choice(living)]["pid"], _pid(coordinator)],
+            "vault": lambda: [_pid(vault) for vault in ray.get(coordinator.__ray_call__.remote(_vaults))],
+        }[fault]()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
+        """Tell for so long, and kill something every so many seconds."""
+        end, k = time.monotonic() + seconds, 0
+        self.begin_teller()
+        self.tell(every_s / 2)
+        while time.monotonic() < end:
+            fault = faults[k % len(faults)]
+            self.kill(fault)
+            took_s = self.await_caught_up()
+            if "actor" in fault:
+                self.caught_s.append(took_s)
+            self.tell(every_s)
+            k += 1
+        self.await_caught_up()
+
+    def judge(self) -> dict[str, int]:
+        """What is wrong: numbers lost, doubled or out of order, and money that is not there or too much."""
+        self._teller = None
+        self.await_caught_up()
+        total = ACCOUNTS * MONEY
+        end = time.monotonic() + CAUGHT_UP_S
+        while time.monotonic() < end:  # what is on its way between accounts arrives
+            found = ray.get([account.read.remote() for account in self.accounts])
+            if sum(balance for balance, _, _ in found) == total:
+                break
+            time.sleep(0.1)
+        wrong = [one for _, _, several in found for one in several]
+        return {
+            "lost": sum(number > expected for _, expected, number in wrong)
+            + sum(heard.get("main", 0) < self.told for _, heard, _ in found),
+            "doubled or out of order": sum(number < expected for _, expected, number in wrong),
+            "money": abs(sum(balance for balance, _, _ in found) - total),
+        }
+
+
+FAULTS = ("actor", "coordinator", "two actors", "driver", "actor and coordinator", "vault")
+
+
+def _pid(actor: Any) -> int:
+    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
+
+
+def _vaults(coordinator: Any) -> list[Any]:
+    return list(coordinator._life.members._vaults.values())  # noqa: SLF001 - who else knows them
+
+
+def torment(
+    system: rayshot.System, seconds: float, every_s: float, faults: Sequence[str] = FAULTS, seed: int = 0
+) -> tuple[Chaos, dict[str, int]]:
+    """Run the workload on a system that heals itself. Returns the run, and what was wrong in the end."""
+    accounts = [Account.options(name=f"account{k}").remote() for k in range(ACCOUNTS)]
+    ray.get([account.read.remote() for account in accounts])
+    chaos = Chaos(system, accounts, random.Random(seed))
+    chaos.run(seconds, every_s, faults)
+    return chaos, chaos.judge()
+
+
+def run(*, short: bool) -> Report:
+    """Ten minutes, or half a minute."""
+    seconds, every_s = (30.0, 2.0) if short else (600.0, 15.0)
+    with fresh_cluster() as folder:
+        system = rayshot.init(
+            "chaos",
+            storage=folder / "shots",
+            failure=FailureConfig(scope="system", backoff_s=0.0),
+            snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=3),
+        )
+        try:
+            chaos, wrong = torment(system, seconds, every_s)
+            recoveries = [one.seconds for one in system.status().recoveries]
+        finally:
+            with contextlib.suppress(SystemDown):
+                system.shutdown()
+    caught = sorted(chaos.caught_s)
+    return Report(
+        "chaos",
+        f"What is lost if something is killed every {every_s:g} s for {seconds:g} s?",
+        {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": len(chaos.killed)},
+        (Series("kill to caught up", "s", tuple(chaos.caught_s)), Series("rollback", "s", tuple(recoveries))),
+        (
+            *(Figure(name, float(count), "", target=NONE_LOST) for name, count in wrong.items()),
+            Figure("messages told to be counted", float(chaos.told * ACCOUNTS), ""),
+            Figure.median_of("kill to caught up, p50", caught, "s", CAUGHT_P50),
+            Figure("kill to caught up, the longest", caught[-1], "s", target=CAUGHT_P99),
+            Figure.median_of("rollback alone, p50", recoveries, "s"),
+        ),
+    )
