@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test acceptance simulate chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -62,6 +62,10 @@ heads: setup metrics
 simulate: setup
 	@$(BIN)/python -m tests.simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
+
+# Ten minutes in which something is killed every 15 seconds; `make test` has a short form of it.
+chaos: setup
+	@$(BIN)/python -m benchmarks chaos
 
 # The readers of stored bytes under atheris; the test suite has a derandomised share of it.
 fuzz: setup

@@ -29,7 +29,6 @@ NONE_LOST = Target("<=", 0)
 CAUGHT_P50, CAUGHT_P99 = Target("<=", 4.0), Target("<=", 10.0)
 
 
-@rayshot.actor
 class Account:
     """Moves money, and keeps for each teller how many of its numbers it heard in order, and what was wrong."""
 
@@ -128,13 +127,11 @@ class Chaos:
         coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its process
         actors = ray.get(coordinator.status.remote())["actors"]
         living = sorted(name for name, actor in actors.items() if actor is not None)
-        pids = {
-            "actor": lambda: [actors[self.rng.choice(living)]["pid"]],
-            "two actors": lambda: [actors[name]["pid"] for name in self.rng.sample(living, 2)],
-            "coordinator": lambda: [_pid(coordinator)],
-            "actor and coordinator": lambda: [actors[self.rng.choice(living)]["pid"], _pid(coordinator)],
-            "vault": lambda: [_pid(vault) for vault in ray.get(coordinator.__ray_call__.remote(_vaults))],
-        }[fault]()
+        pids = [actors[name]["pid"] for name in self.rng.sample(living, 2 if "two" in fault else fault.count("actor"))]
+        if "coordinator" in fault:
+            pids.append(_pid(coordinator))
+        if fault == "vault":
+            pids += [_pid(vault) for vault in ray.get(coordinator.__ray_call__.remote(_vaults))]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
@@ -188,8 +185,9 @@ def torment(
     system: rayshot.System, seconds: float, every_s: float, faults: Sequence[str] = FAULTS, seed: int = 0
 ) -> tuple[Chaos, dict[str, int]]:
     """Run the workload on a system that heals itself. Returns the run, and what was wrong in the end."""
-    accounts = [Account.options(name=f"account{k}").remote() for k in range(ACCOUNTS)]
-    ray.get([account.read.remote() for account in accounts])
+    account = rayshot.actor(capture="inline")(Account)
+    accounts = [account.options(name=f"account{k}").remote() for k in range(ACCOUNTS)]
+    ray.get([one.read.remote() for one in accounts])
     chaos = Chaos(system, accounts, random.Random(seed))
     chaos.run(seconds, every_s, faults)
     return chaos, chaos.judge()

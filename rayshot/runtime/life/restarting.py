@@ -5,7 +5,7 @@ import logging
 import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
-from rayshot.model.configuration import CLAIM, SnapshotConfig
+from rayshot.model.configuration import CLAIM, FailureConfig, SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
@@ -32,7 +32,12 @@ def check_restart(snapshot: Snapshot, running: HostIdentity, fitting: Fitting) -
 
 
 def go_on_from(
-    savepoint: SnapshotId, before: HostIdentity, fitting: Fitting, config: SnapshotConfig, *, kept: bool
+    savepoint: SnapshotId,
+    before: HostIdentity,
+    fitting: Fitting,
+    configs: tuple[SnapshotConfig, FailureConfig],
+    *,
+    kept: bool,
 ) -> HostIdentity:
     """Begin the life after `before`; see `System.restart`. A savepoint that is not `kept` belongs to the new life."""
     storage, system = before.storage, before.system
@@ -44,7 +49,8 @@ def go_on_from(
             Choice(lambda view: view.snapshot(savepoint), pin_of(open_store(storage), system, before.incarnation)),
             fitting,
             claim=None if kept else CLAIM,
-            config=config,
+            config=configs[0],
+            failure=configs[1],
             trace=before.trace,
         )
     except (RayshotError, ray.exceptions.RayError) as error:

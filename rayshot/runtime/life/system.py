@@ -15,6 +15,7 @@ import ray
 from rayshot.errors import (
     ActorNotFound,
     ConfigError,
+    NotReady,
     SnapshotAborted,
     SystemDown,
     SystemStopped,
@@ -46,6 +47,7 @@ from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
+from rayshot.runtime.wire.states import RECOVERING
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -61,6 +63,7 @@ BIRTH_S = 10.0
 """If no actor gets ready for so many seconds, the others seem to wait for room, and a snapshot goes on without them."""
 BEGIN_S = 300.0
 """Seconds that the first actors and messages of a system have to arrive: its first snapshot must hold all of them."""
+LOOK_S = 0.05
 STOP_S = 30.0
 """Seconds that messages sent before a system stops have to arrive: otherwise they would be lost."""
 
@@ -333,9 +336,9 @@ class System:
             check_label(label)
         fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
         check_restart(self.snapshot(), self._identity, fitting)
-        config, kept = self.config(), label is not None
+        configs, kept = (self.config(), self._line.ask("failure")), label is not None
         savepoint = self.stop_with_savepoint(label or "restart")
-        self._next = System(go_on_from(savepoint.id, self._identity, fitting, config, kept=kept))
+        self._next = System(go_on_from(savepoint.id, self._identity, fitting, configs, kept=kept))
         return self._next
 
     def stop_on_sigterm(self, label: str, within_s: float) -> None:
@@ -429,6 +432,22 @@ class System:
     def status(self) -> SystemStatus:
         """What the system does now, which actors a snapshot waits for, and which messages wait for objects."""
         return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
+
+    def wait_until_running(self, within_s: float = inf) -> None:
+        """Wait while the system goes back to its last snapshot by itself; return at once if it runs.
+
+        A death is noticed after a fraction of a second. Until then the system runs, so this does not wait for what it
+        does not know.
+
+        Raises NotReady after `within_s` seconds; SystemDown if the system takes no messages any more.
+        """
+        deadline = time.monotonic() + within_s
+        while self._line.ask("state") == RECOVERING or self._line.ask("identity").incarnation > self.incarnation:
+            self._line.check_running()
+            if time.monotonic() >= deadline:
+                raise NotReady(f"system {self.name!r} does not run after {within_s:g} s: {self.status().detail}")
+            time.sleep(LOOK_S)
+        self._line.check_running()
 
     # The end ---------------------------------------------------------------------------------------------------
 
