@@ -37,6 +37,7 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "capture": ("auto", "fork", "inline"),
     "on_error": ("continue", "stop"),
     "deterministic": (False, True),
+    "reload": ("place", "process"),
 }
 """rayshot's own options with their values; the default is first."""
 COUNT_OPTIONS = frozenset({"max_pending_calls"})
@@ -110,6 +111,11 @@ class ActorSpecification:
     def deterministic(self) -> bool:
         """Whether the user says that the same messages in the same order always give the same state; for replays."""
         return self.options.get("deterministic") is True
+
+    @property
+    def reloads_in_place(self) -> bool:
+        """Whether the actor goes back to a snapshot in its process, and not in a new one."""
+        return bool(self.options.get("reload", "place") == "place")
 
     @property
     def calls_max(self) -> int | None:

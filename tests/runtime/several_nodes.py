@@ -10,8 +10,10 @@ import ray
 from ray.cluster_utils import Cluster
 
 import rayshot
+from rayshot import FailureConfig
 from rayshot.errors import ConfigError
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from tests.runtime.healed import until_it_runs
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
@@ -28,7 +30,7 @@ def main(case, storage):
     doomed = cluster.add_node(num_cpus=8, resources=shelf)
     ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False)
     try:
-        system = begin(storage, cluster.head_node if case != "coordinator" else doomed)
+        system = begin(storage, cluster.head_node if "coordinator" not in case else doomed, heals="heals" in case)
         options = {"resources": shelf} if case == "replaced" else {}
         actors = [Account.options(name="a1", num_cpus=1, **options).remote(1)]
         while doomed.node_id not in {node_of(actor_name(system.name, system.incarnation, a.name)) for a in actors}:
@@ -36,6 +38,10 @@ def main(case, storage):
             ray.get(actors[-1].read.remote())
         taken = drain(cluster, doomed, system) if case == "drained" else system.snapshot()
         cluster.remove_node(doomed, allow_graceful=False)
+        if "heals" in case:
+            goes_on(system, taken)
+            print(f"restored {case}")
+            return
         restored = restore(system, lambda: case == "replaced" and cluster.add_node(num_cpus=8, resources=shelf))
         balances = {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()}
         assert balances == {name: state["balance"] for name, state in taken.states().items()}, balances
@@ -58,10 +64,24 @@ def drain(cluster, node, system):
     return snapshot
 
 
-def begin(storage, node):
+def goes_on(system, taken):
+    """The system heals itself on the nodes that are left."""
+    until_it_runs(system)
+    system.wait_until_running(60)
+    balances = {name: ray.get(actor.read.remote()) for name, actor in system.actors().items()}
+    assert balances == {name: state["balance"] for name, state in taken.states().items()}, balances
+    for actor in system.actors().values():
+        actor.deposit.tell(1)
+    assert all(ray.get(actor.read.remote()) == balances[name] + 1 for name, actor in system.actors().items())
+    system.snapshot().verify()
+    system.shutdown()
+
+
+def begin(storage, node, *, heals=False):
     """Begin a system whose coordinator is on this node; Ray chooses any."""
+    failure = FailureConfig(scope="system" if heals else "stop")
     for _ in range(BEGINS_MAX):
-        system = rayshot.init("bank", storage=storage)
+        system = rayshot.init("bank", storage=storage, failure=failure)
         if node_of("rayshot/bank") == node.node_id:
             return system
         system.shutdown()

@@ -1,6 +1,8 @@
 """A system that goes back to its last snapshot by itself, whatever dies, and stops with a reason where it cannot."""
 
+import os
 import shutil
+import signal
 import threading
 
 import pytest
@@ -8,9 +10,10 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import SystemDown
+from rayshot.errors import ActorDied, SystemDown
 from rayshot.runtime.coordinator.requests import Order
 from tests.runtime.healed import (
+    Post,
     die_at,
     goes_round,
     kill,
@@ -135,8 +138,9 @@ def test_more_failures_than_the_settings_allow_stop_it(new_system):
 def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path):
     system, posts = started(new_system)
     posts[1].poison.tell(str(tmp_path / "antidote"))
-    system.snapshot()  # it may hold the message or not: the program sends it again only if it keeps it
     assert "led nowhere" in until_it_stops(system)
+    with pytest.raises(ActorDied, match="post1"):
+        system.snapshot()
 
 
 def test_its_first_snapshot_is_taken_at_once(new_system):
@@ -153,3 +157,32 @@ def test_a_system_that_stops_itself_tells_every_caller_why(new_system):
     with pytest.raises(SystemDown, match="the most that it may"):
         system.snapshot()
     assert rayshot.open(system.storage).system(system.name).snapshots()
+
+
+def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
+    system, _ = started(new_system)
+
+    def be_impatient(_):
+        from rayshot.runtime.coordinator import silence
+
+        silence.ASK_S, silence.SILENT_S = 0.5, 3.0
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(be_impatient))
+    pid = pid_of(system, "post1")
+    os.kill(pid, signal.SIGSTOP)
+    now = until_it_runs(system)
+    assert now["actors"]["post1"]["pid"] != pid
+    assert goes_round(system)
+
+
+def test_a_class_can_ask_for_a_new_process_each_time(new_system):
+    system, _ = started(new_system)
+    fresh = Post.options(name="fresh", reload="process").remote()
+    ray.get(fresh.read.remote())
+    system.snapshot()
+    before = {name: pid_of(system, name) for name in ("fresh", "post2")}
+    kill(system, "post0")
+    now = until_it_runs(system)
+    assert now["actors"]["fresh"]["pid"] != before["fresh"]
+    assert now["actors"]["post2"]["pid"] == before["post2"]
+    assert ray.get(fresh.read.remote()) == 0

@@ -38,12 +38,13 @@ from rayshot.protocol.recovering import (
     StopWanted,
     TookOver,
 )
-from rayshot.protocol.recovery import Recovery
+from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.committer import new_writer
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
+from rayshot.runtime.coordinator.silence import Silence
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_life_behind
@@ -120,6 +121,7 @@ class Healer:
         self._options: dict[str, Mapping[str, Any]] = {}
         self._loads: dict[str, _Load] = {}
         self._starts: dict[str, int] = {}
+        self._silence = Silence()
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
@@ -173,6 +175,8 @@ class Healer:
                 event = self._events.get(timeout=LOOK_S)
             except queue.Empty:
                 self._look(time.monotonic())
+                if self._machine.phase is Phase.RUNNING:
+                    self._silence.look(self._life.members.hosts, time.monotonic())
                 continue
             if event is None:
                 return
@@ -278,14 +282,17 @@ class Healer:
         failpoint("before_load_process")
         name, life = order.process, self._life
         self._starts[name] = order.start
-        living = self._left.get(name)
+        living, specification = self._left.get(name), self._plans[name].specification
+        if living is not None and not specification.reloads_in_place:
+            ray.kill(self._left.pop(name).host)
+            living = None
         identity = life.identity()
         try:
             if living is not None:
                 host = living.host
                 answer = host.go_back.remote(life.issuer, identity, self._plans[name])
             else:
-                host = spawn_host(Host, identity, self._plans[name].specification, name, loading=True)
+                host = spawn_host(Host, identity, specification, name, loading=True)
                 answer = host.load.remote(self._plans[name])
         except (RayshotError, ray.exceptions.RayError) as error:
             self._handle(LoadRefused(order.life, name, order.start, str(error)))

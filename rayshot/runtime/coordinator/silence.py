@@ -1,0 +1,47 @@
+"""How hosts are found that neither work nor die: a stopped process, or one that is cut off.
+
+A call to such a host never fails, so no watch sees it. A long handler is no hang: questions have threads of their own.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+log = logging.getLogger("rayshot")
+ASK_S = 10.0
+"""Each host is asked again so many seconds after its last answer."""
+SILENT_S = 60.0
+"""A host that has not answered for so many seconds is killed, which is then seen as its death."""
+
+
+@dataclass
+class _Question:
+    host: Any
+    asked_at: float
+    answer: Any
+
+
+class Silence:
+    """Asks hosts whether they live, and kills those that stay silent. `now` is by time.monotonic."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, _Question] = {}
+
+    def look(self, hosts: Mapping[str, Any], now: float) -> None:
+        """Ask all hosts that are due. Does not wait for answers."""
+        for name in self._asked.keys() - hosts.keys():
+            del self._asked[name]
+        for name, host in tuple(hosts.items()):
+            question = self._asked.get(name)
+            if question is None or question.host != host or self._has_answered(question, now):
+                self._asked[name] = _Question(host, now, host.hello.remote())
+            elif now - question.asked_at >= SILENT_S:
+                log.error("%s has not answered for %g s: its process is killed", name, now - question.asked_at)
+                ray.kill(host)
+
+    def _has_answered(self, question: _Question, now: float) -> bool:
+        """Whether there is an answer, or an error, and the next question is due."""
+        return now - question.asked_at >= ASK_S and bool(ray.wait([question.answer], timeout=0)[0])
