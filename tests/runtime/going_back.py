@@ -93,7 +93,7 @@ class Host:
         self.alive = True
         self.unfetched = {}
         self.fetches = {}
-        for method in (self.receive, self.result, self.hello, self.await_credit, self.watch):
+        for method in (self.receive, self.result, self.answered, self.hello, self.await_credit, self.watch):
             setattr(self, method.__name__, SimpleNamespace(remote=method))
         self.receive_with = self.probe = SimpleNamespace(remote=None)
 
@@ -127,9 +127,13 @@ class Host:
     def result(self, call, *_gates):
         task = object()
         life_and_tags, value = Ref(self._world, task), Ref(self._world, task)
-        _, call_id, _ = unpack(call)
+        _, call_id, *_ = unpack(call)
         self._world.later(self._fetch, call_id, life_and_tags, value)
         return life_and_tags, value
+
+    def answered(self, call):
+        life_and_tags, _ = self.result.remote(call)
+        return life_and_tags
 
     def _fetch(self, call_id, *refs):
         if not self.alive:

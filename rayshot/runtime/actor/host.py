@@ -65,6 +65,8 @@ class Host(Answering):
         identity = process.identity
         own = ray.get_actor(actor_name(identity.system, self._made_in, identity.name), namespace=NAMESPACE)
         joined = ray.get(identity.coordinator.join.remote(identity, self._node, own))
+        if joined is None:
+            self._ended.wait()  # the coordinator ends this process: an error here would be printed for everybody
         self._joined_term = joined.term
         self._hears(Issuer(identity.incarnation, joined.term))
         if joined.traced is not None and not process.cell.born and process.tracing.tracer is None:
@@ -121,6 +123,14 @@ class Host(Answering):
         The message of the call comes in a batch, like all others. `_gates` are the objects that the message waits for
         at its sender: Ray does not start this call before they are ready, so it takes no thread here until then.
         """
+        return self._outcome(call)
+
+    @ray.method(concurrency_group="calls", max_task_retries=-1, retry_exceptions=[NotYet])
+    def answered(self, call: bytes) -> bytes:
+        """As `result`, but only the tags: for a driver whose program has the outcome of an earlier life."""
+        return self._outcome(call)[0]
+
+    def _outcome(self, call: bytes) -> tuple[bytes, Any]:
         while True:
             embodiment = self._embodiment
             try:

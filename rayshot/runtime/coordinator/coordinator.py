@@ -4,12 +4,14 @@ It keeps nothing that it could not find again. When it dies, Ray starts it again
 the log, takes the system over with a new EPOCH, and asks the living actors. Snapshots that were under way are lost.
 """
 
+import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import SnapshotAborted, StaleHandle, SystemRecovering
+from rayshot.errors import SnapshotAborted, SystemRecovering
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
@@ -34,6 +36,9 @@ from rayshot.runtime.wire.states import RECOVERING
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.healing import Healer
 
+log = logging.getLogger("rayshot")
+END_S = 0.5
+"""A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
 GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
 
 
@@ -72,13 +77,15 @@ class Coordinator(DriverWatch, Questions):
     # Members ---------------------------------------------------------------------------------------------------
 
     @notice
-    def join(self, identity: HostIdentity, node: str, handle: Any) -> Joined:
-        """An actor's process has started: it is a member from now on.
+    def join(self, identity: HostIdentity, node: str, handle: Any) -> Joined | None:
+        """An actor's process has started: it is a member from now on. Raises ActorExited for a used name.
 
-        Raises ActorExited for a used name; StaleHandle if the life for which it was made is over.
+        Returns None if the life for which it was made is over. Then the process is ended.
         """
         if (life := self._life_of(identity.incarnation)) is None:
-            raise StaleHandle(f"life {identity.incarnation} of system {identity.system!r} is over")
+            log.info("%s was made for life %d, which is over: it is ended", identity.name, identity.incarnation)
+            threading.Timer(END_S, ray.kill, (handle,)).start()
+            return None
         return life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
 
     @notice

@@ -294,8 +294,8 @@ class Healer:
             else:
                 host = spawn_host(Host, identity, specification, name, loading=True)
                 answer = host.load.remote(self._plans[name])
-        except (RayshotError, ray.exceptions.RayError) as error:
-            self._handle(LoadRefused(order.life, name, order.start, str(error)))
+        except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
+            self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
         self._loads[name] = load = _Load(order, host, living, time.monotonic() + SILENT_S)
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))

@@ -364,6 +364,7 @@ class Life:
         event = TookOver(
             self.incarnation, marked, remains.dead, time.time(), self._committer.past, idle=idle or not marked
         )
+        self.members.find_options()
         heals.take_over(event, self.members.find_living())
 
     # Status ----------------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rayshot.format.codec import Codec
+from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
-from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.ray.roster import Roster, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetters
@@ -72,6 +74,7 @@ class Members:
         self.made_in: dict[str, int] = {}
         self.options: dict[str, Mapping[str, Any]] = {}
         """What Ray was told when it made an actor. The ended ones too: going back to a snapshot may bring them back."""
+        self._codec = Codec(ActorHandle, lambda handle: handle.name_in(system), _no_handle)
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
@@ -90,12 +93,22 @@ class Members:
             )
         if self.made_in.setdefault(name, living.made_in) != living.made_in:
             raise name_taken(name, self._system)
-        self.roster.add(name, living.made_in)
+        self.roster.add(name, living.made_in, self._pack(living.options))
         self.hosts[name], self.options[name] = living.host, living.options
         if not self._assembled:
             self._watches.add(name, living.host)
         self._nodes[name] = node
         self._make_vault(node)
+
+    def _pack(self, options: Mapping[str, Any]) -> bytes:
+        return self._codec.tell("", (dict(options),)) if options else b""
+
+    def find_options(self) -> None:
+        """After the coordinator was started again: learn what Ray was told of the actors that are dead, too."""
+        for name, packed in packed_options(self._system, self._incarnation).items():
+            if packed:
+                _, (options,), _ = self._codec.decode_tell(packed)
+                self.options.setdefault(name, options)
 
     def complete(self) -> None:
         """All hosts of the life are loaded: mark it, and watch them from now on. One that died meanwhile is seen."""
@@ -333,6 +346,10 @@ class Members:
                 self._nodes[name], self.options[name] = answer.node, answer.options
                 self._make_vault(answer.node)
         return answers
+
+
+def _no_handle(name: str) -> ActorHandle:
+    raise AssertionError(f"no option of Ray's is a handle, as that of {name}")
 
 
 def _life_in(rest: str) -> int:

@@ -179,11 +179,12 @@ class KeepingPort(DriverPort):
     def call_again(self, channel: KeepingChannel) -> None:
         """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""
         if channel.fetch is not None and not self.goes_back and self.calls.are_due(channel.receiver):
-            receiver, result = channel.receiver, channel.fetch
+            receiver, host = channel.receiver, self.peers.find(channel.receiver)
+            assert host is not None, f"{receiver} was found before"
             self.calls.ask_again(
                 receiver,
                 channel.handed,
-                lambda call_id, first_open: result(pack((self.name, call_id, first_open)))[0],
+                lambda call_id, first_open: host.answered.remote(pack((self.name, call_id, first_open))),
                 lambda tags, call_id: when_answered(
                     tags, lambda answer: self._answered_again(receiver, call_id, answer)
                 ),

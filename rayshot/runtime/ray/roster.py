@@ -19,9 +19,9 @@ class Roster:
         self._before = actor_name(system, incarnation, "")
         self._mark = f"{prefix(system, incarnation)}runs"
 
-    def add(self, name: str, made_in: int) -> None:
-        """An actor joined; the life `made_in` made its Ray actor."""
-        _internal_kv_put(self._before + name, b"%d" % made_in, namespace=NAMESPACE)
+    def add(self, name: str, made_in: int, options: bytes = b"") -> None:
+        """An actor joined; the life `made_in` made its Ray actor, with these packed `options`."""
+        _internal_kv_put(self._before + name, b"%d %b" % (made_in, options), namespace=NAMESPACE)
 
     def remove(self, name: str) -> None:
         """An actor ended."""
@@ -29,8 +29,8 @@ class Roster:
 
     def find(self, name: str) -> int | None:
         """The life that made an actor's Ray actor; None if the actor has not joined, or has ended."""
-        made_in = _internal_kv_get(self._before + name, namespace=NAMESPACE)
-        return None if made_in is None else int(made_in)
+        found = _internal_kv_get(self._before + name, namespace=NAMESPACE)
+        return None if found is None else int(found.partition(b" ")[0])
 
     def all(self) -> dict[str, int]:
         """The actors that should live, each with the life that made its Ray actor."""
@@ -46,6 +46,19 @@ class Roster:
     def is_marked(self) -> bool:
         """Whether this life runs, or has run."""
         return _internal_kv_get(self._mark, namespace=NAMESPACE) is not None
+
+
+def packed_options(system: str, last: int) -> dict[str, bytes]:
+    """What Ray was told when it made each actor of the lives up to `last`; of several lives the latest counts."""
+    keys = [key.decode() for key in _internal_kv_list(prefix(system), namespace=NAMESPACE)]
+    known = sorted((life, key) for key in keys if (life := life_of(key)) is not None and life <= last)
+    found = {}
+    for life, key in known:
+        name = key.removeprefix(actor_name(system, life, ""))
+        packed = _internal_kv_get(key, namespace=NAMESPACE)
+        if name != key and packed is not None:
+            found[name] = packed.partition(b" ")[2]
+    return found
 
 
 def clear_rosters(system: str, last: int | None) -> None:
