@@ -86,10 +86,10 @@ def test_the_coordinator_dies_while_the_system_goes_back(new_system, place, coun
     assert goes_round(system)
 
 
-def test_a_handler_that_runs_is_interrupted(new_system):
+def test_a_handler_that_runs_is_interrupted(new_system, tmp_path):
     system, posts = started(new_system)
     before = pid_of(system, "post2")
-    posts[2].nap.tell(60.0)
+    posts[2].nap.tell(60.0, str(tmp_path / "napped"))
     eventually(lambda: system.status().actors["post2"].handler == "nap")
     kill(system, "post0")
     now = until_it_runs(system)
@@ -97,10 +97,10 @@ def test_a_handler_that_runs_is_interrupted(new_system):
     assert goes_round(system)
 
 
-def test_the_process_of_a_handler_that_does_not_end_is_replaced(new_system):
+def test_the_process_of_a_handler_that_does_not_end_is_replaced(new_system, tmp_path):
     system, posts = started(new_system)
     before = pid_of(system, "post2")
-    posts[2].hang.tell()
+    posts[2].hang.tell(str(tmp_path / "hung"))
     eventually(lambda: system.status().actors["post2"].handler == "hang")
     kill(system, "post0")
     now = until_it_runs(system)
@@ -185,4 +185,5 @@ def test_a_class_can_ask_for_a_new_process_each_time(new_system):
     now = until_it_runs(system)
     assert now["actors"]["fresh"]["pid"] != before["fresh"]
     assert now["actors"]["post2"]["pid"] == before["post2"]
+    system.wait_until_running(30)
     assert ray.get(fresh.read.remote()) == 0
