@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
-FIRST_S = 0.5
-"""A system that goes back to snapshots by itself needs one: the first is tried again after so many seconds."""
+EARLY, EARLY_S = 2, 0.5
+"""The first snapshots of a life that goes back to them by itself, and the seconds between them: only the second one is
+surely behind what its actors did in this life, see `recovery`."""
 Begin = tuple[SnapshotId, int, frozenset[str], bool]
 """The arguments of `Host.begin`: the fields of Begun."""
 
@@ -79,7 +80,7 @@ class CollectorRunner:
         self.committed: CommitRecord | None = None
         self.over: RayshotError | None = None
         self._traced_always = bool(settings.trace)
-        self._wants_first = settings.failure.heals and settings.snapshot.interval_s is not None
+        self._early = EARLY if settings.failure.heals and settings.snapshot.interval_s is not None else 0
         self._committer, self._members, self._birth, self._metrics = committer, members, birth, metrics
         self._on_committed, self._on_final, self._on_fenced = on_committed, on_final, on_fenced
         self._collector = Collector(committer.incarnation)
@@ -298,6 +299,7 @@ class CollectorRunner:
         record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
         with self.lock:
             self.committed = record
+            self._early = max(0, self._early - 1)
             self._birth.end()
             self.handle(SnapshotStored(cut.snapshot))
         self._on_committed(record, cut)
@@ -338,8 +340,8 @@ class CollectorRunner:
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self.config.next_due(self._last_began, self._last_ended)
-        if self._wants_first and self.committed is None:
-            due = self._last_began + FIRST_S
+        if self._early:
+            due = self._last_began + EARLY_S
         idle = self._admission.is_empty and self._admission.fits(self._room)
         runs = self.over is None and self._birth.state == RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:

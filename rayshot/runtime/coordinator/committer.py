@@ -321,6 +321,16 @@ class Committer:
             log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
 
 
+def has_begun(settings: SystemSettings, owner: str) -> bool:
+    """Whether the storage holds a life that this `owner` began. False too if the storage cannot be read now."""
+    try:
+        log_ = Repository(open_store(settings.storage), settings.system, create=False, keys=()).log
+        log_.refresh()
+    except (NotFound, StoreError):
+        return False
+    return log_.begun_by(f"coordinator-{owner}-") is not None
+
+
 def new_writer(owner: str) -> str:
     """A name with which this coordinator begins a life; no other one ever has it."""
     return f"coordinator-{owner}-{uuid.uuid4().hex[:12]}"

@@ -16,7 +16,7 @@ from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.clock import TICK_S, start_clock
+from rayshot.runtime.coordinator.clock import start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.life import Life
@@ -25,6 +25,8 @@ from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.ray.roster import has_rosters
+from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
@@ -37,9 +39,26 @@ if TYPE_CHECKING:
     from rayshot.runtime.coordinator.healing import Healer
 
 log = logging.getLogger("rayshot")
+LOOK_S = 1.0
 END_S = 0.5
 """A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
 GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
+
+
+def _await_storage(settings: SystemSettings, owner: str) -> None:
+    """Wait while the storage lacks the life that this coordinator had begun: its volume may not be mounted now.
+
+    A coordinator that Ray starts again has begun a life if anybody is on a roster.
+    """
+    from rayshot.runtime.coordinator.committer import has_begun  # noqa: PLC0415 - late, as below
+
+    lived = was_restarted() and has_rosters(settings.system)
+    said = False
+    while lived and not has_begun(settings, owner):
+        if not said:
+            log.error("%s does not hold system %r now: is its volume mounted?", settings.storage, settings.system)
+        said = True
+        time.sleep(LOOK_S)
 
 
 class Coordinator(DriverWatch, Questions):
@@ -53,6 +72,7 @@ class Coordinator(DriverWatch, Questions):
         self._settings = settings
         owner = ray.get_runtime_context().get_actor_id()
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
+        _await_storage(settings, owner)
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
         self._life = self._latest = life = Life(settings, Committer.begin(settings, owner), own, self._healer)
         life.start()
@@ -115,19 +135,17 @@ class Coordinator(DriverWatch, Questions):
     def snapshot(self, order: Order) -> Committed:
         """Take a snapshot; returns when it is durable. A system that begins takes only its first snapshot.
 
-        Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more.
+        Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more;
+        SystemRecovering if it goes back to a snapshot: programs must tell again before the next life takes it.
         """
-        trigger = "request" if order.label is None else "savepoint"
-        while True:
-            life = self._life
-            mode = order.mode or life.runner.config.mode
-            try:  # a window takes two
-                return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # noqa: B023
-            except (SystemRecovering, SnapshotAborted):
-                if order.final or not life.left:
-                    raise
-            while life is self._life and life.stopped is None:  # the next life takes it
-                time.sleep(TICK_S)
+        life, trigger = self._life, "request" if order.label is None else "savepoint"
+        mode = order.mode or life.runner.config.mode
+        try:
+            return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
+        except SnapshotAborted as error:
+            if order.final or not life.left:
+                raise
+            raise SystemRecovering(f"system {self._settings.system!r} goes back: {error.message}") from error
 
     @notice
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str = "") -> None:

@@ -4,6 +4,7 @@ One thread gives the machine one event after the other, and carries out what it 
 the hosts answer, and each answer is another event.
 """
 
+import contextlib
 import logging
 import queue
 import threading
@@ -91,6 +92,7 @@ class _Load:
     order: LoadProcess
     host: Any
     living: Living | None
+    answer: Any
     due: float
     pinged: Any = None
 
@@ -297,12 +299,14 @@ class Healer:
         except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
             self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
-        self._loads[name] = load = _Load(order, host, living, time.monotonic() + SILENT_S)
+        self._loads[name] = load = _Load(order, host, living, answer, time.monotonic() + SILENT_S)
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
 
     def _answered(self, load: _Load, result: object) -> None:
         order, now = load.order, time.time()
         name = order.process
+        with contextlib.suppress(Exception):  # otherwise Ray prints the error of an answer that nobody took
+            ray.get(load.answer, timeout=0)
         if self._loads.get(name) is not load:
             return
         del self._loads[name]

@@ -9,11 +9,13 @@ from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Ending, Stop
+from rayshot.runtime.wire.states import RECOVERING
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.life import Life
 
 FATE_S = 30.0
+BACK_S = 20.0
 
 
 class Questions:
@@ -36,19 +38,28 @@ class Questions:
             return None
         return life.fate(name)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:
-        """Ray handles of the living actors by name."""
-        with self._life.lock:
-            return dict(self._life.members.hosts)
+        """Ray handles of the living actors by name. Waits while the system goes back to a snapshot."""
+        life = self._settled_life()
+        with life.lock:
+            return dict(life.members.hosts)
+
+    def _settled_life(self) -> "Life":
+        """The present life, when all of its actors are known; after BACK_S seconds in any case."""
+        deadline = time.monotonic() + BACK_S
+        while self._life.state == RECOVERING and time.monotonic() < deadline:
+            time.sleep(TICK_S)
+        return self._life
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The dead letters of the actors that have ended."""
         return self._life.members.letters.all()
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor of that name lives: False if it has ended, None if it never existed."""
-        with self._life.lock:
-            return self._life.members.is_there(name)
+        """Whether an actor of that name lives: False if it has ended, None if it never existed. Waits as `actors`."""
+        life = self._settled_life()
+        with life.lock:
+            return life.members.is_there(name)

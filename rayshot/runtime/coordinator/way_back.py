@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError
+from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError, StoreUnavailable
 from rayshot.format.figures import FINAL
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.resolution import Fit
-from rayshot.model.specification import ActorSpecification
+from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
 from rayshot.protocol.recovering import Past
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
@@ -46,17 +46,16 @@ class Origin:
         `dead` are gone for ever.
         """
         manifest = self.snapshot.manifest
-        specifications = {
-            actor.name: self._specification(actor, options.get(actor.name, {})) for actor in manifest.actors
-        }
+        specifications = {actor.name: self._specification(actor, options.get(actor.name)) for actor in manifest.actors}
         fit = Fit(manifest, specifications, {}, {}, ())
         senders = {channel.sender for channel in manifest.channels}
         return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead))
 
-    def _specification(self, actor: ActorEntry, options: Mapping[str, Any]) -> ActorSpecification:
+    def _specification(self, actor: ActorEntry, options: Mapping[str, Any] | None) -> ActorSpecification:
         by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)
-        options = {**actor.options, **options}
-        return ActorSpecification(actor.class_module, actor.class_name, by_value, actor.methods, options, actor.version)
+        own = {key: value for key, value in actor.options.items() if key not in RAY_OPTIONS}
+        told = actor.options if options is None else {**own, **options}
+        return ActorSpecification(actor.class_module, actor.class_name, by_value, actor.methods, told, actor.version)
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ def begin_life_behind(
     Raises CannotGoBack, and Fenced if another coordinator has the system; then nothing was written. Raises StoreError,
     LogLost, CommitUnknown: it may be written.
     """
-    store = open_store(settings.storage)
-    repository = Repository(store, settings.system, create=True, keys=keyring.encryption)
+    repository = _open(settings, before, keyring)
     failpoint("before_rollback")
     try:
         written, back = None, repository.log.way_back()
@@ -105,6 +103,19 @@ def begin_life_behind(
     if back.origin is None and not origin.snapshot.record.folder:
         committer.build_on(origin.snapshot.manifest)
     return NewLife(committer, origin, history.past)
+
+
+def _open(settings: SystemSettings, before: EpochRecord, keyring: Keyring) -> Repository:
+    """Raises StoreUnavailable for a storage that lacks the life itself: its volume may not be mounted now."""
+    try:
+        repository = Repository(open_store(settings.storage), settings.system, create=False, keys=keyring.encryption)
+        if repository.log.refresh().epoch is not None:
+            return repository
+    except NotFound:
+        pass
+    raise StoreUnavailable(
+        f"{settings.storage} does not hold life {before.incarnation} of {settings.system!r}: is its volume mounted?"
+    )
 
 
 def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> Origin:

@@ -18,6 +18,7 @@ from rayshot.errors import (
     NotReady,
     SnapshotAborted,
     SystemDown,
+    SystemRecovering,
     SystemStopped,
 )
 from rayshot.model.configuration import (
@@ -377,12 +378,22 @@ class System:
         return savepoint
 
     def _take(self, order: Order, drain: Drain, within_s: float = inf) -> Snapshot:
-        done = take_snapshot(self._line, order, within_s)
+        done = self.order(order, within_s, drain)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
-    def order(self, order: Order, within_s: float = inf) -> Committed:
-        """See `take_snapshot`. Commands use this, because they read no storage."""
-        return take_snapshot(self._line, order, within_s)
+    def order(self, order: Order, within_s: float = inf, drain: Drain | None = None) -> Committed:
+        """See `take_snapshot`. Commands use this, because they read no storage.
+
+        If the system goes back to a snapshot meanwhile, this waits until it runs, and for the `drain`, and asks again.
+        """
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                return take_snapshot(self._line, order, max(0.0, deadline - time.monotonic()))
+            except SystemRecovering:
+                self.wait_until_running(max(0.0, deadline - time.monotonic()))
+                if drain is not None:
+                    drain.wait(STOP_S, BIRTH_S, deadline)
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""

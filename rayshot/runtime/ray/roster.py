@@ -48,6 +48,11 @@ class Roster:
         return _internal_kv_get(self._mark, namespace=NAMESPACE) is not None
 
 
+def has_rosters(system: str) -> bool:
+    """Whether a life of the system runs in this cluster, or has run and was not taken down."""
+    return bool(_internal_kv_list(prefix(system), namespace=NAMESPACE))
+
+
 def packed_options(system: str, last: int) -> dict[str, bytes]:
     """What Ray was told when it made each actor of the lives up to `last`; of several lives the latest counts."""
     keys = [key.decode() for key in _internal_kv_list(prefix(system), namespace=NAMESPACE)]

@@ -1,5 +1,6 @@
 """Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
+import warnings
 from typing import Any
 
 import ray
@@ -24,3 +25,10 @@ def draining_nodes() -> dict[str, int]:
     """
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
     return found
+
+
+def was_restarted() -> bool:
+    """Whether Ray started this actor's process again, because an earlier one had died."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray warns of a property that it uses itself
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
