@@ -237,7 +237,7 @@ class World:
         self.committed = Snapshot(self, 0)
         self.coordinator = SimpleNamespace(
             _actor_id=b"life",
-            **{name: SimpleNamespace(remote=getattr(self, f"on_{name}")) for name in ("news", "fate")},
+            **{name: SimpleNamespace(remote=getattr(self, f"on_{name}")) for name in ("news", "fate", "followed")},
             stay=SimpleNamespace(remote=lambda: Ref(self)),
             watch_driver=SimpleNamespace(remote=lambda *_: None),
         )
@@ -247,6 +247,7 @@ class World:
         for module in (attaching, calls, driver, following, keeping_port, kept_calls):
             monkeypatch.setattr(module, "ray", fake)
         monkeypatch.setattr(lasting, "new_driver_name", lambda: "driver:1")
+        monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
         monkeypatch.setattr(Peers, "know", lambda *_: None)
@@ -330,10 +331,13 @@ class World:
     def is_there(self, name):
         return None if name not in self.hosts else name not in self.ended
 
-    def on_news(self, name, life, position):
+    def on_news(self, name, life, position, followed):
         assert name == "driver:1"
         self.polls.append((life, position, Ref(self)))
         return self.polls[-1][-1]
+
+    def on_followed(self, name, life):
+        assert life <= self.life, f"{name} has told again in life {life}"
 
     def tell_news(self):
         """Answer the driver's long call, if there is news. Returns whether there was."""

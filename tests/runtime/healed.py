@@ -70,6 +70,28 @@ class Post:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@rayshot.actor
+class Counter:
+    def __init__(self):
+        self.count = 0
+        self.child = None
+
+    def add(self, amount=1):
+        self.count += amount
+
+    def read(self):
+        return self.count
+
+    def variable(self):
+        return os.environ.get("HOME_OF_COUNTER")
+
+    def make(self, name, done):
+        """Make a child, but only the first time that this message comes."""
+        if is_new(done):
+            self.child = Counter.options(name=name).remote()
+        return True
+
+
 def ring(count=3):
     """A ring of posts with a token on its way."""
     posts = [Post.options(name=f"post{k}").remote() for k in range(count)]

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
 import ray
 
@@ -29,8 +29,9 @@ CONGESTION_WAIT_S = 0.1
 """An actor with a full outbox waits so many seconds for room, then goes on: a cycle of full actors cannot deadlock."""
 
 
-FIND_AGAIN_S = 0.2
-"""After the system went back to a snapshot, a receiver may have to be created again: it is looked for after a pause."""
+RETURN_S, FIND_AGAIN_S = 15.0, 0.2
+"""After the system went back to a snapshot, a receiver may have to be created again. It is looked for again for so many
+seconds, with such pauses."""
 
 
 class ActorChannel(OutChannel):
@@ -187,6 +188,7 @@ class Channels:
         self._tracing = tracing
         self._learn_offer = learn_offer
         self._arriving: tuple[str, Frame, Slots | None] | None = None
+        self._patient_until = time.monotonic() + RETURN_S if identity.heals and identity.incarnation > 1 else 0.0
 
     def channel(self, receiver: str) -> ActorChannel:
         """The channel to `receiver`."""
@@ -348,14 +350,13 @@ class Channels:
     def _connect(self, channel: OutChannel) -> None:
         receiver = channel.receiver
         try:
-            while (handle := self.peers.find(receiver)) is None:
+            handle = self._find(receiver)
+            if handle is None:
                 fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
                 if isinstance(fate, Ending):
                     with self.lock:
                         self.receiver_ended(receiver, fate.detail)
-                if fate is not None or self._runner.down is not None:
-                    return
-                time.sleep(FIND_AGAIN_S)
+                return
             offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
@@ -366,6 +367,15 @@ class Channels:
             channel.connected(RayPeer(handle))
             self._runner.handle(ReceiverReady(receiver))
             channel.flush()
+
+    def _find(self, receiver: str) -> Any | None:
+        """The receiver's Ray handle. After the system went back, who creates it may first have to be told again."""
+        coordinator = self._runner.identity.coordinator
+        while (handle := self.peers.find(receiver)) is None and time.monotonic() < self._patient_until:
+            if self._runner.down is not None or ray.get(coordinator.is_there.remote(receiver)) is False:
+                break
+            time.sleep(FIND_AGAIN_S)
+        return handle
 
     def receiver_ended(self, receiver: str, detail: str) -> None:
         """`receiver` has ended: messages that wait for it, and later ones, become dead letters."""

@@ -139,6 +139,10 @@ class Coordinator(DriverWatch, Questions):
         SystemRecovering if it goes back to a snapshot: programs must tell again before the next life takes it.
         """
         life, trigger = self._life, "request" if order.label is None else "savepoint"
+        if life.state == RECOVERING or 0 < order.life < life.incarnation:
+            raise SystemRecovering(f"system {self._settings.system!r} goes back to its last snapshot, or went back")
+        if order.final and life.went_back:
+            self.await_followers(life)
         mode = order.mode or life.runner.config.mode
         try:
             return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
@@ -216,6 +220,10 @@ class Coordinator(DriverWatch, Questions):
         return {**self._life.status(), **healing}
 
     @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
-    def news(self, driver: str, incarnation: int, position: int) -> News:
-        """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing."""
+    def news(self, driver: str, incarnation: int, position: int, followed: int) -> News:
+        """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing.
+
+        It has told again what had to be told in the life `followed`.
+        """
+        self.followed(driver, followed)
         return self._life.tidings.wait(driver, incarnation, position)

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from rayshot.errors import SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.initiation import some_names
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.life import Life
 
 log = logging.getLogger("rayshot")
+FOLLOW_S, KNOWN_S = 30.0, 3.0
+"""Seconds for drivers to tell again; seconds until all drivers have announced themselves to a new coordinator."""
 GUESTS_WAIT_S = 5.0
 """A plain task's call waits so many seconds until every actor has recorded a snapshot; then the snapshot is aborted."""
 
@@ -38,6 +42,8 @@ class DriverWatch(Inquiry):
         self._drivers: dict[str, Any] = {}
         self.dead_drivers: frozenset[str] = frozenset()
         """They stay dead in all lives that the system goes back to."""
+        self._followed: dict[str, int] = {}
+        self._began = time.monotonic()
 
     @ray.method(concurrency_group="stay")
     def stay(self) -> None:
@@ -56,6 +62,30 @@ class DriverWatch(Inquiry):
         """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
         self._life.birth.watch(*held)
 
+    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    def followed(self, driver: str, incarnation: int) -> None:
+        """What this driver had to tell again in that life has arrived."""
+        self._followed[driver] = max(incarnation, self._followed.get(driver, 0))
+
+    def await_followers(self, life: "Life") -> None:
+        """Wait until all living drivers have told again what this life needs: who stops the system would lose the rest.
+
+        Raises SnapshotAborted after FOLLOW_S seconds.
+        """
+        deadline = time.monotonic() + FOLLOW_S
+        while True:
+            behind = [driver for driver in self._drivers if self._followed.get(driver, 0) < life.incarnation]
+            if not behind and time.monotonic() >= self._began + KNOWN_S:
+                return
+            if time.monotonic() >= deadline:
+                raise SnapshotAborted(
+                    f"{some_names(behind)} has not yet told again what it told before the system went back, and a stop "
+                    f"would lose it: the system goes on. Try again, or take a savepoint and shut it down",
+                    reason=AbortReason.TIMEOUT.value,
+                    missing=tuple(behind),
+                )
+            time.sleep(TICK_S)
+
     def _driver_lost(self, name: str, value: object) -> None:
         if isinstance(value, ray.exceptions.OwnerDiedError) and self._drivers.pop(name, None) is not None:
             threading.Thread(target=self._tell_of_death, args=(name,), daemon=True).start()  # see Watches
@@ -63,6 +93,7 @@ class DriverWatch(Inquiry):
     def _tell_of_death(self, name: str) -> None:
         log.info("%s is gone: its channels are closed", name)
         self.dead_drivers |= {name}
+        self._followed.pop(name, None)
         life = self._life
         with life.lock:
             life.members.tell_all("driver_died", name)

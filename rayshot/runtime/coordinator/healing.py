@@ -359,7 +359,7 @@ class Healer:
             self._life.incarnation, self._snapshot, self._lost, self._why, watch.at, watch.seconds, watch.laps
         )
         self._reports.append(report)
-        self._life.went_back(report)
+        self._life.count(report)
         log.warning(
             "system %r runs again after %.2f s, in life %d, from snapshot %s; %s: %s (%s)",
             *(self._settings.system, report.seconds, report.life, report.snapshot, report.actor or "coordinator"),

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
-YOUNG_S = 60.0
-"""For so many seconds after a life went back to a snapshot, an actor that nobody knows may be created again."""
 
 
 class Heals(Protocol):
@@ -83,7 +81,7 @@ class Life:
         self.issuer = Issuer(self.incarnation, self.term)
         self.stopped: Stop | None = None
         self.left = False
-        self._came_from, self._resumed_at = came_from, 0.0
+        self._came_from = came_from
         self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
@@ -144,16 +142,10 @@ class Life:
                 self._committer.keep_trace(record.process, trace)
             self.runner.process_ended(ProcessEnded(record, unfinished))
 
-    def fate(self, name: str) -> Stop | Ending | None:
-        """Why an actor does not answer; None: it may come, as the life went back to a snapshot a short time ago.
-
-        What creates it again may have to be handled first.
-        """
+    def fate(self, name: str) -> Stop | Ending:
+        """Why an actor does not answer."""
         with self.lock:
-            if self.stopped is not None:
-                return self.stopped
-            young = self._came_from is not None and time.monotonic() < self._resumed_at + YOUNG_S
-            return None if young and self.members.is_there(name) is None else self.members.fate(name)
+            return self.stopped or self.members.fate(name)
 
     def explains_nothing(self, name: str) -> bool:
         """Whether an actor is a member, and the life goes on."""
@@ -206,7 +198,7 @@ class Life:
         self._heart.stop()
         return life
 
-    def went_back(self, report: RecoveryReport) -> None:
+    def count(self, report: RecoveryReport) -> None:
         """The life runs: count how it came."""
         self._metrics.went_back(report.phases)
 
@@ -284,6 +276,11 @@ class Life:
         return self._committer.missing_keys
 
     @property
+    def went_back(self) -> bool:
+        """Whether this life went on from a snapshot by itself."""
+        return self._came_from is not None or self._committer.went_back
+
+    @property
     def keyring(self) -> Keyring | None:
         """The keys with which the life signs and encrypts; None while they are missing."""
         return self._committer.keyring
@@ -321,7 +318,6 @@ class Life:
             if self._came_from is None:
                 self.members.roster.mark()
             self.birth.end()
-            self._resumed_at = time.monotonic()
             self.members.tell_all("resume")
             self.runner.begin_life()
             if self._came_from is not None:

@@ -27,8 +27,8 @@ class Questions:
     def fate(self, name: str, incarnation: int) -> Stop | Ending | None:
         """Why `name` does not answer: the system stopped, or the actor ended or never existed.
 
-        None if nobody knows now: the system goes back to a snapshot, or went back behind that life, or a moment ago. If
-        the actor is still a member, waits at most FATE_S seconds for the news that explains its death.
+        None if that life is over, as the system goes back to a snapshot or went back. If the actor is still a member,
+        waits at most FATE_S seconds for the news that explains its death.
         """
         deadline = time.monotonic() + FATE_S
         life = self._life

@@ -27,8 +27,8 @@ class Order(NamedTuple):
     also tells all if the living actors are no longer exactly those that were `reached` by markers when the caller
     looked: an actor that ended may have been on the markers' only path. `final`: when the snapshot is durable, the
     system stops, and no handler has run since the cut. `first`: the first snapshot of a system that begins. `driver` is
-    the process that asks. `traced` = (seconds, full): before the snapshot, trace the system for so many seconds, with
-    the messages' bytes or without.
+    the process that asks, and `life` the life in which what it told has arrived; 0: it told nothing. `traced` =
+    (seconds, full): before the snapshot, trace the system for so many seconds, with the messages' bytes or without.
     """
 
     mode: str | None = None
@@ -40,6 +40,7 @@ class Order(NamedTuple):
     first: bool = False
     driver: str = ""
     traced: tuple[float, bool] | None = None
+    life: int = 0
 
 
 class Committed(NamedTuple):

@@ -18,6 +18,8 @@ class Drain:
     def __init__(self, port: DriverPort) -> None:
         self._port = port
         self._told = port.told()
+        self.life = port.incarnation
+        """The life in which it was waited for last."""
 
     def wait(self, told_s: float, birth_s: float, until: float = inf) -> list[str]:
         """Wait until all of it has arrived, or the time is over.
@@ -34,6 +36,7 @@ class Drain:
         deadline = min(time.monotonic() + told_s, until)
 
         def is_done(timeout_s: float) -> bool:
+            self.life = port.latest.incarnation
             awaited[:] = port.latest.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
             return port.births.given_up.issuperset(awaited) or time.monotonic() >= deadline
 

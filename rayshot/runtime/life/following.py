@@ -1,12 +1,13 @@
 """How a driver follows a system that goes back to its snapshots by itself: one long call for news after the other."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 
 import ray
 
-from rayshot.errors import SystemStopped
+from rayshot.errors import SystemDown, SystemStopped
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.presence import AGAIN_S
 from rayshot.runtime.life.succession import cover
@@ -15,6 +16,7 @@ from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import Stop
 
 log = logging.getLogger("rayshot")
+FOLLOW_S = 300.0
 
 
 class Following:
@@ -28,6 +30,7 @@ class Following:
         self._first = port
         self._go_back = go_back
         self._position = 0
+        self._followed = port.incarnation
         self._ask()
 
     @property
@@ -37,7 +40,7 @@ class Following:
     def _ask(self) -> None:
         port = self._port
         if port.down is None and ray.is_initialized():
-            news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position)
+            news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position, self._followed)
             when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer)))
 
     def _answered(self, answer: News | Exception) -> None:
@@ -55,6 +58,14 @@ class Following:
             raise
         self._ask()
 
+    def _follow(self) -> None:
+        """Tell the coordinator when all that had to be told again has arrived."""
+        port = self._port
+        with contextlib.suppress(SystemDown):
+            if not port.await_taken(port.told(), FOLLOW_S) and port.latest is port:
+                self._followed = port.incarnation
+                port.identity.coordinator.followed.remote(port.name, port.incarnation)
+
     def _heed(self, answer: News | Exception) -> None:
         match answer:
             case None:
@@ -67,6 +78,7 @@ class Following:
             case WentBack():
                 if answer.identity.incarnation > self._port.incarnation:
                     self._go_back(self._port, answer)
+                    self._port.peers.submit(self._follow)
                 self._position = answer.position
             case _:  # the coordinator is being restarted
                 log.debug("%s hears no news: %s", self._port.name, answer)

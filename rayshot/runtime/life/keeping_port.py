@@ -14,6 +14,7 @@ from rayshot.protocol.driver import DriverEffect, ReleaseMessages, SendTagged
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.channel.batch import InFlight
+from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
 from rayshot.runtime.life.keeping_channel import KeepingChannel
@@ -25,7 +26,7 @@ from rayshot.runtime.wire.packets import Answer, pack
 
 NEWS_WAIT_S = 300.0
 """A call waits so many seconds for the next life of a system that goes back, then raises SystemRecovering."""
-RETURN_S, LOOK_S = 30.0, 0.2
+RETURN_S, LOOK_S = 15.0, 0.2
 """After a rollback some actors are made again by others: a driver looks so many seconds for a receiver, with pauses."""
 
 
@@ -117,6 +118,18 @@ class KeepingPort(DriverPort):
         super().end_dropped(name)
         if self.latest is not self:
             self.latest.end_dropped(name)
+
+    def await_covered(self, timeout_s: float) -> bool:
+        """See DriverPort. Asks for a snapshot, so that this does not take until the next one begins by itself."""
+        deadline = time.monotonic() + timeout_s
+        asked: Any = None
+        while self.budget.used and self.latest.down is None and time.monotonic() < deadline:
+            if asked is None or ray.wait([asked], timeout=0)[0]:
+                port = self.latest
+                order = Order(driver=port.name, life=port.incarnation)
+                asked = port.identity.coordinator.snapshot.remote(order)
+            time.sleep(LOOK_S)
+        return not self.budget.used
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
         """See DriverPort. What was told before the system went back arrives in its next life."""

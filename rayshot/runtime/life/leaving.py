@@ -1,4 +1,8 @@
-"""A program that exits waits first: its messages leave, and its objects stay until the receivers hold them."""
+"""A program that exits waits first: its messages leave, and its objects stay until the receivers hold them.
+
+If the system goes back to snapshots by itself, nobody could tell again what was told by a program that is gone. So it
+waits until a snapshot holds this.
+"""
 
 import atexit
 import sys
@@ -23,6 +27,9 @@ class Port(Protocol):
     def await_taken(self, told: Any, timeout_s: float) -> list[str]:
         """Wait at most `timeout_s` until `told` has arrived. Returns the receivers it waits for. Raises SystemDown."""
 
+    def await_covered(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until a snapshot holds what was told, if this matters. Returns whether it is so."""
+
 
 _ports: WeakSet[Port] = WeakSet()
 
@@ -45,6 +52,12 @@ def _wait() -> None:
                     file=sys.stderr,
                 )
                 port.await_taken(told, WAIT_S - SILENT_S)
+            if not port.await_covered(WAIT_S):
+                print(  # noqa: T201 - as above
+                    f"rayshot: no snapshot holds yet what this program told, after {WAIT_S:g} s: it is lost if the "
+                    f"system goes back to an earlier one",
+                    file=sys.stderr,
+                )
         except SystemDown:
             continue  # nothing will arrive any more
 

@@ -388,8 +388,9 @@ class System:
         """
         deadline = time.monotonic() + within_s
         while True:
+            told_in = 0 if drain is None else drain.life
             try:
-                return take_snapshot(self._line, order, max(0.0, deadline - time.monotonic()))
+                return take_snapshot(self._line, order._replace(life=told_in), max(0.0, deadline - time.monotonic()))
             except SystemRecovering:
                 self.wait_until_running(max(0.0, deadline - time.monotonic()))
                 if drain is not None:

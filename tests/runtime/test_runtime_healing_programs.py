@@ -1,0 +1,118 @@
+"""What programs see of a system that goes back to its last snapshot by itself: nothing that they told is lost."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import ray
+
+from rayshot import FailureConfig, SnapshotConfig
+from rayshot.runtime.life import keeping_port
+from tests.processes import search_path
+from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+TOLD = 50
+
+
+def begun(new_system, **options):
+    """A system with two counters, its first snapshot, and what was told behind that."""
+    system = new_system(failure=FailureConfig(scope="system", backoff_s=0.0), snapshot=SnapshotConfig(interval_s=None))
+    counters = [Counter.options(name=name, **options).remote() for name in ("kept", "killed")]
+    ray.get([counter.read.remote() for counter in counters])
+    system.snapshot()
+    for _ in range(TOLD):
+        counters[0].add.tell()
+    assert ray.get(counters[0].read.remote()) == TOLD
+    return system, *counters
+
+
+def test_a_snapshot_that_is_asked_for_on_the_way_back_holds_what_is_told_again(new_system):
+    system, _, _ = begun(new_system)
+    kill(system, "killed")
+    taken = system.snapshot()
+    assert (taken.states()["kept"]["count"], taken.left_out) == (TOLD, {})
+
+
+def test_a_savepoint_that_stops_the_system_on_the_way_back_holds_what_is_told_again(new_system):
+    system, _, _ = begun(new_system)
+    kill(system, "killed")
+    eventually(lambda: report(system)["incarnation"] == 2 or report(system)["state"] == "recovering")
+    savepoint = system.stop_with_savepoint("the end")
+    assert savepoint.states()["kept"]["count"] == TOLD
+
+
+def test_a_stop_waits_until_other_programs_have_told_again(new_system):
+    system, _, _ = begun(new_system)
+    kill(system, "killed")
+    until_it_runs(system)
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda self: self.await_followers(self._life)))
+    assert ray.get(system.get_actor("kept").read.remote()) == TOLD
+
+
+def test_questions_for_actors_wait_until_they_are_there_again(new_system):
+    system, _, _ = begun(new_system)
+    kill(system, "killed")
+    eventually(lambda: report(system)["state"] == "recovering")
+    assert set(system.actors()) == {"kept", "killed"}
+    assert ray.get(system.get_actor("kept").read.remote()) == TOLD
+
+
+def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path):
+    system, _, killed = begun(new_system)
+    (tmp_path / "shots").rename(tmp_path / "unmounted")
+    kill(system, "killed")
+    waits = lambda: "is its volume mounted?" in report(system)["recovering"]  # noqa: E731
+    eventually(waits, 20)
+    if (tmp_path / "shots").exists():  # a beat of the system may have made it
+        (tmp_path / "shots").rename(tmp_path / "other")
+    (tmp_path / "unmounted").rename(tmp_path / "shots")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(killed.read.remote()) == 0
+
+
+def test_options_that_a_snapshot_does_not_hold_outlive_the_actor_and_the_coordinator(new_system):
+    system, _, killed = begun(new_system, runtime_env={"env_vars": {"HOME_OF_COUNTER": "here"}})
+    die_at(system, "before_stop_handlers")
+    kill(system, "killed")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(killed.variable.remote()) == "here"
+
+
+def test_an_actor_that_nobody_makes_again_keeps_no_other_waiting_for_long(new_system, tmp_path, monkeypatch):
+    system, kept, _ = begun(new_system)
+    assert ray.get(kept.make.remote("child", str(tmp_path / "made")))
+    child = system.get_actor("child")
+    child.add.tell()
+    assert ray.get(child.read.remote()) == 1
+    monkeypatch.setattr(keeping_port, "RETURN_S", 1.0)
+    kill(system, "killed")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    kept.add.tell()
+    assert ray.get(kept.read.remote(), timeout=30) == TOLD + 1
+
+
+def test_a_program_that_ends_waits_until_a_snapshot_holds_what_it_told(new_system):
+    system, kept, _ = begun(new_system)
+    program = f"""
+        import ray, rayshot
+        ray.init({ray.get_runtime_context().gcs_address!r}, log_to_driver=False)
+        kept = rayshot.attach({system.name!r}).get_actor("kept")
+        for _ in range({TOLD}):
+            kept.add.tell()
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        check=True, timeout=120, env={**os.environ, **search_path()},
+    )  # fmt: skip
+    kill(system, "killed")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(kept.read.remote()) == 2 * TOLD
