@@ -141,6 +141,10 @@ class Cell:
                 self._handle_call(message[1], message[2])
             case 2:
                 self._handle_reply(message[1], message[2], message[3])
+            case 3 if (
+                self.born
+            ):  # who made it did not know that the system goes back to where there is one of that name
+                log.error("%s lives: that %s wants to create it again has no effect", self.name, self.sender)
             case 3:
                 self._construct(message[1], message[2])
             case 4:

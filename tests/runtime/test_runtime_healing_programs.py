@@ -9,6 +9,7 @@ import pytest
 import ray
 
 from rayshot import FailureConfig, SnapshotConfig
+from rayshot.errors import NameTaken
 from rayshot.runtime.life import keeping_port
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
@@ -116,3 +117,17 @@ def test_a_program_that_ends_waits_until_a_snapshot_holds_what_it_told(new_syste
     until_it_runs(system)
     system.wait_until_running(30)
     assert ray.get(kept.read.remote()) == 2 * TOLD
+
+
+def test_a_name_is_taken_also_on_the_way_back_and_behind_it(new_system):
+    system, kept, killed = begun(new_system)
+    killed.add.tell(7)
+    kill(system, "killed")
+    for _ in range(2):
+        with pytest.raises(NameTaken):
+            Counter.options(name="killed").remote()
+        with pytest.raises(NameTaken):
+            Counter.options(name="kept").remote()
+        until_it_runs(system)
+        system.wait_until_running(30)
+    assert ray.get([kept.read.remote(), killed.read.remote()]) == [TOLD, 7]

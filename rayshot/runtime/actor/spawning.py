@@ -12,6 +12,7 @@ from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.roster import Roster
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 
@@ -43,6 +44,9 @@ def spawn_host(
     A call that waits for one of its arguments does not delay later calls.
     Raises NameTaken, and ConfigError if Ray refuses the options.
     """
+    went_back = identity.heals and identity.incarnation > 1
+    if went_back and not loading and Roster(identity.system, identity.incarnation).find(name) is not None:
+        raise name_taken(name, identity.system)  # Ray knows it by the name of an earlier life
     own = replace(identity, name=name, loading=loading, options=specification.ray_options if identity.heals else {})
     try:
         options = _host_class(host, specification.class_name).options(

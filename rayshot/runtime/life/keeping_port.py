@@ -92,12 +92,26 @@ class KeepingPort(DriverPort):
         """See DriverPort. If the system goes back meanwhile, the actor is made in its next life."""
         if name in self.lasting.over:
             raise name_taken(name, self.system)
+        if name is not None:
+            self._check_free(name)
         try:
             return super().spawn(specification, name, args, kwargs)
         except SystemRecovering:
             if self.latest is self:
                 raise
             return self.latest.spawn(specification, name, args, kwargs)
+
+    def _check_free(self, name: str) -> None:
+        """Raise NameTaken if this driver knows a living actor of that name; on the way back wait, as nobody knows then.
+
+        Ray knows no name of an actor that has died, though the snapshot may bring it back.
+        """
+        with self.lock:
+            if not self.news.wait_for(lambda: not self.goes_back or self.down is not None, NEWS_WAIT_S):
+                raise self.recovering(f"no news of its next life have come for {NEWS_WAIT_S:g} s")
+            channel = self.latest.channels.get(name)
+            if channel is not None and channel.down is None and channel.sent:
+                raise name_taken(name, self.system)
 
     def _start_host(self, specification: ActorSpecification, name: str) -> None:
         if not self.goes_back:  # otherwise the heir starts it, in the life where it can join
