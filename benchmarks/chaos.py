@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from rayshot.errors import SystemDown
 
 ACCOUNTS, MONEY = 8, 1_000
 TOLD_A_SECOND = 3_000
+TOLD, KILLED_AT, CAUGHT_UP = "told in each second", "killed at", "kill to caught up"
 CAUGHT_UP_S = 120.0
 NONE_LOST = Target("<=", 0)
 CAUGHT_P50, CAUGHT_P99 = Target("<=", 4.0), Target("<=", 10.0)
@@ -83,8 +85,10 @@ class Chaos:
     told: int = 0
     caught_s: list[float] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
-    rate: list[float] = field(default_factory=list)
-    """Messages told in each second."""
+    killed_at: list[float] = field(default_factory=list)
+    """Seconds from the beginning, as many as `killed`."""
+    _began: float = field(default_factory=time.monotonic)
+    _told_in: Counter[int] = field(default_factory=Counter)
     _tellers: int = 0
     _teller: Any = None
 
@@ -97,9 +101,15 @@ class Chaos:
                     account.hear.tell("main", self.told)
                     account.pay.tell(self.rng.choice(self.accounts), self.rng.randint(1, 9))
                 self.told += 1
+                self._told_in[int(time.monotonic() - self._began)] += 2 * len(self.accounts)
             if self._teller is not None:
                 self._teller.tell.remote(5)
             time.sleep(max(0.0, 0.05 - (time.monotonic() - began)))
+
+    @property
+    def rate(self) -> tuple[float, ...]:
+        """The messages told in each second from the beginning."""
+        return tuple(float(self._told_in[second]) for second in range(max(self._told_in, default=0) + 1))
 
     def await_caught_up(self) -> float:
         """Seconds until every account has handled all that was told until now."""
@@ -120,6 +130,7 @@ class Chaos:
     def kill(self, fault: str) -> None:
         """SIGKILL for the process or processes of that name."""
         self.killed.append(fault)
+        self.killed_at.append(time.monotonic() - self._began)
         if fault == "driver":
             ray.kill(self._teller)
             self.begin_teller()
@@ -213,8 +224,13 @@ def run(*, short: bool) -> Report:
     return Report(
         "chaos",
         f"What is lost if something is killed every {every_s:g} s for {seconds:g} s?",
-        {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": len(chaos.killed)},
-        (Series("kill to caught up", "s", tuple(chaos.caught_s)), Series("rollback", "s", tuple(recoveries))),
+        {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": chaos.killed},
+        (
+            Series(TOLD, "1/s", chaos.rate),
+            Series(KILLED_AT, "s", tuple(chaos.killed_at)),
+            Series(CAUGHT_UP, "s", tuple(chaos.caught_s)),
+            Series("rollback", "s", tuple(recoveries)),
+        ),
         (
             *(Figure(name, float(count), "", target=NONE_LOST) for name, count in wrong.items()),
             Figure("messages told to be counted", float(chaos.told * ACCOUNTS), ""),

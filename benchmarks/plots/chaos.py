@@ -1,0 +1,29 @@
+"""A picture of what a system does while its processes are killed."""
+
+from typing import Any
+
+from matplotlib import pyplot as plt
+
+from benchmarks.chaos import CAUGHT_UP, KILLED_AT, TOLD
+from benchmarks.plots.style import OURS, TARGET, strips
+from benchmarks.report import Report
+
+FAULTS_NAMED_MAX = 12
+
+
+def draw_chaos(report: Report) -> Any:
+    """Messages told in each second with the kills, and a dot for the time from each kill of an actor to caught up."""
+    figure, (told, caught) = plt.subplots(2, 1, figsize=(11, 5.6), height_ratios=(2, 1))
+    rate, killed_at, killed = report.samples(TOLD), report.samples(KILLED_AT), report.settings["killed"]
+    told.step(range(len(rate)), rate, where="post", color=OURS)
+    for at in killed_at:
+        told.axvline(at, color=TARGET, linewidth=0.8, alpha=0.6)
+    for at, fault in list(zip(killed_at, killed, strict=True))[:FAULTS_NAMED_MAX]:
+        told.text(at, max(rate) * 1.02, fault, rotation=30, fontsize=7, color=TARGET)
+    told.set_ylim(0, max(rate) * 1.35)
+    told.set_xlabel("s; a line for each kill; the program tells nothing until all has caught up")
+    told.set_ylabel("messages told in a second")
+    strips(caught, report, {CAUGHT_UP: ("kill to caught up", OURS)})
+    caught.set_xlim(left=0)
+    caught.set_xlabel("s, one dot per kill of an actor")
+    return figure
