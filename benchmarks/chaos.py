@@ -87,6 +87,8 @@ class Chaos:
     killed: list[str] = field(default_factory=list)
     killed_at: list[float] = field(default_factory=list)
     """Seconds from the beginning, as many as `killed`."""
+    rollbacks: dict[int, float] = field(default_factory=dict)
+    """Life -> the seconds of the rollback that began it, as far as a coordinator lived to say so."""
     _began: float = field(default_factory=time.monotonic)
     _told_in: Counter[int] = field(default_factory=Counter)
     _tellers: int = 0
@@ -143,8 +145,13 @@ class Chaos:
             pids.append(_pid(coordinator))
         if fault == "vault":
             pids += [_pid(vault) for vault in ray.get(coordinator.__ray_call__.remote(_vaults))]
+        self._note_rollbacks()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+    def _note_rollbacks(self) -> None:
+        """A new coordinator does not know those of the one before."""
+        self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries}
 
     def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
         """Tell for so long, and kill something every so many seconds."""
@@ -165,6 +172,7 @@ class Chaos:
         """What is wrong: numbers lost, doubled or out of order, and money that is not there or too much."""
         self._teller = None
         self.await_caught_up()
+        self._note_rollbacks()
         total = ACCOUNTS * MONEY
         end = time.monotonic() + CAUGHT_UP_S
         while time.monotonic() < end:  # what is on its way between accounts arrives
@@ -216,11 +224,10 @@ def run(*, short: bool) -> Report:
         )
         try:
             chaos, wrong = torment(system, seconds, every_s)
-            recoveries = [one.seconds for one in system.status().recoveries]
         finally:
             with contextlib.suppress(SystemDown):
                 system.shutdown()
-    caught = sorted(chaos.caught_s)
+    caught, recoveries = sorted(chaos.caught_s), tuple(chaos.rollbacks.values())
     return Report(
         "chaos",
         f"What is lost if something is killed every {every_s:g} s for {seconds:g} s?",
@@ -229,7 +236,7 @@ def run(*, short: bool) -> Report:
             Series(TOLD, "1/s", chaos.rate),
             Series(KILLED_AT, "s", tuple(chaos.killed_at)),
             Series(CAUGHT_UP, "s", tuple(chaos.caught_s)),
-            Series("rollback", "s", tuple(recoveries)),
+            Series("rollback", "s", recoveries),
         ),
         (
             *(Figure(name, float(count), "", target=NONE_LOST) for name, count in wrong.items()),
