@@ -1,8 +1,8 @@
 """Names of anonymous actors: their class, and a mark.
 
 An actor that a handler makes gets a mark that follows from the message that is handled. So when a system goes back to a
-snapshot and the message is handled again, the actor gets the same name again: whoever had its handle can go on with it.
-The system's name is no part of this: a snapshot that is restored as another system makes the same names there.
+snapshot and the message is handled again, the actor gets the same name again, and handles of it go on.
+The system's name is not used, so a snapshot that is restored as another system makes the same names there.
 
 Elsewhere, in a driver or in a thread of the user, nothing says what is done again. There the mark is random.
 """

@@ -13,7 +13,7 @@ KEPT_BYTES_MAX = 256 << 20
 
 
 class Budget:
-    """The bytes that one driver keeps, in all of its channels."""
+    """Counts the bytes that one driver keeps in all its channels together."""
 
     def __init__(self) -> None:
         self.used = 0

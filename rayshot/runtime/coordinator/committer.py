@@ -86,7 +86,7 @@ class Committer:
         store = open_store(settings.storage)
         repository = Repository(store, settings.system, create=True, keys=())
         new = repository.next_incarnation(settings.after)  # reads the log
-        begun = repository.log.begun_by(f"coordinator-{owner}-")
+        begun = repository.log.begun_by(_writers(owner))
         if begun is None and not (settings.loading or settings.fresh):
             check_no_snapshots(repository.log.history, settings.system, settings.storage)
         fenced: Fenced | None = None
@@ -328,12 +328,17 @@ def has_begun(settings: SystemSettings, owner: str) -> bool:
         log_.refresh()
     except (NotFound, StoreError):
         return False
-    return log_.begun_by(f"coordinator-{owner}-") is not None
+    return log_.begun_by(_writers(owner)) is not None
 
 
 def new_writer(owner: str) -> str:
     """A name with which this coordinator begins a life; no other one ever has it."""
-    return f"coordinator-{owner}-{uuid.uuid4().hex[:12]}"
+    return _writers(owner) + uuid.uuid4().hex[:12]
+
+
+def _writers(owner: str) -> str:
+    """How the names of all writers of this owner begin."""
+    return f"coordinator-{owner}-"
 
 
 def _refuse_late(started: float, timeout_s: float) -> None:

@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 REPORTS_KEPT = 100
 LOOK_S = 1.0
-SILENT_S = 30.0
-"""A living host that has not loaded for so many seconds is asked whether it lives."""
-ANSWER_S = 10.0
-"""If it does not answer within so many seconds, its process is killed: it may be stopped, or its node cut off."""
+LOAD_SILENT_S = 30.0
+"""Others wait for a host that is being loaded, so it is killed after fewer seconds of silence than one that runs."""
+CLOSE_S = 10.0
+"""A step that is being taken delays the end of a system by at most so many seconds."""
 
 
 class Stopwatch:
@@ -93,8 +93,6 @@ class _Load:
     host: Any
     living: Living | None
     answer: Any
-    due: float
-    pinged: Any = None
 
 
 class Healer:
@@ -123,7 +121,7 @@ class Healer:
         self._options: dict[str, Mapping[str, Any]] = {}
         self._loads: dict[str, _Load] = {}
         self._starts: dict[str, int] = {}
-        self._silence = Silence()
+        self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
@@ -145,7 +143,7 @@ class Healer:
         self.hear(StopWanted("it was shut down"))
         self._events.put(None)
         if threading.current_thread() is not self._thread:
-            self._thread.join(ANSWER_S)
+            self._thread.join(CLOSE_S)
         for living in self._left.values():
             ray.kill(living.host)
 
@@ -177,8 +175,6 @@ class Healer:
                 event = self._events.get(timeout=LOOK_S)
             except queue.Empty:
                 self._look(time.monotonic())
-                if self._machine.phase is Phase.RUNNING:
-                    self._silence.look(self._life.members.hosts, time.monotonic())
                 continue
             if event is None:
                 return
@@ -299,7 +295,7 @@ class Healer:
         except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
             self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
-        self._loads[name] = load = _Load(order, host, living, answer, time.monotonic() + SILENT_S)
+        self._loads[name] = load = _Load(order, host, living, answer)
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
 
     def _answered(self, load: _Load, result: object) -> None:
@@ -328,16 +324,11 @@ class Healer:
                 self._handle(ProcessLoaded(life, name, start))
 
     def _look(self, now: float) -> None:
-        """Kill hosts that do not load and do not answer. A new host may wait for room on a node, for any time."""
-        for load in [load for load in self._loads.values() if load.living is not None and now >= load.due]:
-            if load.pinged is None:
-                load.pinged, load.due = load.host.status.remote(), now + ANSWER_S
-            elif ray.wait([load.pinged], timeout=0)[0]:
-                load.pinged, load.due = None, now + SILENT_S
-            else:
-                log.error("%s does not answer while it is loaded: its process is killed", load.order.process)
-                ray.kill(load.host)
-                load.due = now + SILENT_S
+        """Find hosts that are silent. Not new ones while they load: they may wait for room on a node, for any time."""
+        loading = {name: load.host for name, load in self._loads.items() if load.living is not None}
+        self._silence_of_loads.look(loading, now)
+        if self._machine.phase is Phase.RUNNING:
+            self._silence.look(self._life.members.hosts, now)
 
     def _mark(self, life: int) -> None:
         failpoint("before_mark_life")

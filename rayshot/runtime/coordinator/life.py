@@ -118,10 +118,13 @@ class Life:
                 self.give_up("its coordinator died while its first actors were made")
         if committer.fenced is not None:
             self.fenced(committer.fenced)
-        for part in (self.runner, self._heart, self._metrics):
-            part.start()
+        self._start_parts()
         if self.birth.state == RUNNING:
             self.members.roster.mark()
+
+    def _start_parts(self) -> None:
+        for part in (self.runner, self._heart, self._metrics):
+            part.start()
 
     # Members ---------------------------------------------------------------------------------------------------
 
@@ -193,8 +196,7 @@ class Life:
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
-        for part in (life.runner, life._heart, life._metrics):
-            part.start()
+        life._start_parts()
         self._heart.stop()
         return life
 
@@ -278,7 +280,7 @@ class Life:
     @property
     def went_back(self) -> bool:
         """Whether this life went on from a snapshot by itself."""
-        return self._came_from is not None or self._committer.went_back
+        return self._committer.went_back
 
     @property
     def keyring(self) -> Keyring | None:

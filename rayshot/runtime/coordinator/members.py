@@ -49,7 +49,8 @@ class Living(NamedTuple):
 class Members:
     """Ray handles of one life of a system.
 
-    While the life is `assembled`, as it goes back to a snapshot, no host is watched: whoever loads it sees its death.
+    `assembled`: the system goes back to a snapshot, and the hosts of the new life are being loaded. They are not
+    watched yet, because the healer that loads a host sees its death.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """How hosts are found that neither work nor die: a stopped process, or one that is cut off.
 
-A call to such a host never fails, so no watch sees it. A long handler is no hang: questions have threads of their own.
+A call to such a host never fails, so no watch sees it. A host whose handler takes long still answers, because other
+threads answer questions.
 """
 
 import logging
@@ -25,20 +26,22 @@ class _Question:
 
 
 class Silence:
-    """Asks hosts whether they live, and kills those that stay silent. `now` is by time.monotonic."""
+    """Asks hosts whether they live, and kills those that stay silent for `silent_s` seconds, by default SILENT_S."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent_s: float | None = None) -> None:
+        self._silent_s = silent_s
         self._asked: dict[str, _Question] = {}
 
     def look(self, hosts: Mapping[str, Any], now: float) -> None:
-        """Ask all hosts that are due. Does not wait for answers."""
+        """Ask all hosts that are due at `now`, by time.monotonic. Does not wait for answers."""
+        silent_s = SILENT_S if self._silent_s is None else self._silent_s
         for name in self._asked.keys() - hosts.keys():
             del self._asked[name]
         for name, host in tuple(hosts.items()):
             question = self._asked.get(name)
             if question is None or question.host != host or self._has_answered(question, now):
                 self._asked[name] = _Question(host, now, host.hello.remote())
-            elif now - question.asked_at >= SILENT_S:
+            elif now - question.asked_at >= silent_s:
                 log.error("%s has not answered for %g s: its process is killed", name, now - question.asked_at)
                 ray.kill(host)
 

@@ -15,7 +15,8 @@ from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity, Stop
 
 HOLD_S = 10.0
-"""A call is answered after so many seconds, even if there is no news: a connection may be lost without a word."""
+"""Without news the coordinator answers after so many seconds, and the driver calls again: a connection that was lost
+unnoticed would bring no news for ever."""
 
 Numbers = Mapping[str, dict[str, int]]
 """Driver -> receiver -> number."""
