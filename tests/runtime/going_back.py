@@ -13,6 +13,7 @@ import msgpack
 import ray
 
 import rayshot
+from rayshot.errors import SystemStopped
 from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
@@ -276,6 +277,10 @@ class World:
         ref = Ref(self)
         ref.set(value)
         return ref
+
+    def close(self):
+        """The system ends: nothing waits for it any more, also where a program has dropped its last handle."""
+        self.first.close(SystemStopped("the test has ended", system="system"))
 
     # Time ------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,9 @@ from tests.waiting import eventually
 
 @pytest.fixture
 def world(monkeypatch):
-    return World(monkeypatch, "alice", "bob")
+    world = World(monkeypatch, "alice", "bob")
+    yield world
+    world.close()
 
 
 def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):
@@ -117,15 +119,34 @@ def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
     assert world.spawned == [(1, "made"), (2, "made")]
 
 
-def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
+def stop_and_hear_of_it(world):
     world.handle("alice").take.tell(1)
     world.settle()
     world.stop()
     world.handle("alice").take.tell(2)
     world.settle()
-    made = Thing.options(name="made").remote(1)
+
+
+def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
+    stop_and_hear_of_it(world)
+    made = Thing.remote(1)
     made.take.tell(2)
     world.begin()
+    world.settle()
+    assert world.spawned == [(2, made.name)]
+    assert world.contents(made.name) == [1, 2]
+
+
+def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch):
+    stop_and_hear_of_it(world)
+    with pytest.raises(SystemRecovering, match="no news of its next life"):
+        Thing.options(name="made").remote(1)
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.NEWS_WAIT_S", 60.0)
+    making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
+    making.start()
+    world.begin()
+    world.settle()
+    making.join()
     world.settle()
     assert world.spawned == [(2, "made")]
     assert world.contents("made") == [1, 2]

@@ -7,16 +7,22 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, SystemRecovering
+from rayshot.runtime.life import keeping_port
 from tests.runtime.going_back import DIED, Thing, World
 
 
 @pytest.fixture
 def world(monkeypatch):
-    return World(monkeypatch, "alice", "bob")
+    world = World(monkeypatch, "alice", "bob")
+    yield world
+    world.close()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither_lost_nor_told_twice(world, seed):
+def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither_lost_nor_told_twice(
+    world, monkeypatch, seed
+):
+    monkeypatch.setattr(keeping_port, "NEWS_WAIT_S", 60.0)
     chance, count = random.Random(seed), 300
     handles = [world.handle(name) for name in ("alice", "bob")]
 
@@ -117,10 +123,16 @@ class Play:
 
     def make(self):
         self.count += 1
-        name = f"thing-{self.count}"
-        self.told[name] = []
-        self.handles[name] = Thing.options(name=name).remote(self.count)
-        self.note(name, self.count)
+        own = {} if self.chance.random() < 0.5 else {"name": f"thing-{self.count}"}
+        try:
+            handle = Thing.options(**own).remote(self.count)
+        except SystemRecovering:
+            assert own, "only who makes an actor with a name waits for the news"
+            assert self.world.port.goes_back
+            return
+        self.told[handle.name] = []
+        self.handles[handle.name] = handle
+        self.note(handle.name, self.count)
 
     def kill(self):
         name = self.some()
