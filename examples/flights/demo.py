@@ -1,4 +1,4 @@
-"""The demo, chapter by chapter: fly, photograph, crash, restore, land, and compare with Spark."""
+"""The demo, chapter by chapter: fly, photograph, crash and come back, restore, land, and compare with Spark."""
 
 import os
 import random
@@ -6,11 +6,9 @@ import shutil
 import signal
 import time
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import ray
 from rich.table import Table
 
 from examples.flights.ledger import Totals, busiest_routes, differences, totals_from_csv
@@ -19,15 +17,15 @@ from examples.flights.picture import draw
 from examples.flights.screen import console, flying, headline, say, step
 from examples.flights.sky import SCHEDULES, Sky, airport_names, ray_cluster
 from examples.flights.timetable import busiest_airports, read_flights, read_places, write_flights
-from rayshot.errors import SystemDown
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 PHOTOGRAPHS_AT = (0.15, 0.3, 0.45)
-"""Shares of the flights after which a photograph is taken in the first life."""
-CRASH_AT = 0.55
+"""Shares of the flights after which a photograph is taken before the crash."""
+CRASH_AT, BACK_PHOTOGRAPH_AT = 0.55, 0.65
 LAST_PHOTOGRAPH_AT = 0.8
-"""In the second life, after the restore."""
+"""In the new cluster."""
 POLL_S = 0.25
-NOTICE_S = 60.0
+BACK_S = 60.0
 AHEAD = 0.2
 """The flights may be this share ahead of the demo: on a busy machine they would else be over before the crash."""
 SECONDS_MIN, SECONDS_MAX, FLIGHTS_PER_S_MAX = 10.0, 90.0, 4_000.0
@@ -70,8 +68,8 @@ def run(plan: Plan) -> None:
     """Run the demo; raises Disproved where a claim fails."""
     began = time.monotonic()
     stage = _prepare(plan)
-    photographs = _first_life(stage)
-    counted = _second_life(stage, photographs)
+    photographs = _first_cluster(stage)
+    counted = _second_cluster(stage, photographs)
     _compare(stage, counted)
     picture = _picture(stage, photographs)
     _say_what_was_proved(stage, photographs, picture, time.monotonic() - began)
@@ -91,7 +89,7 @@ def _prepare(plan: Plan) -> Stage:
     return Stage(folder, flights, folder / "snapshots", airports, len(flown), random.Random(plan.seed))
 
 
-def _first_life(stage: Stage) -> list[Photograph]:
+def _first_cluster(stage: Stage) -> list[Photograph]:
     headline("Take-off")
     photographs: list[Photograph] = []
     with ray_cluster(stage.actors, stage.folder / "ray.log"):
@@ -102,28 +100,34 @@ def _first_life(stage: Stage) -> list[Photograph]:
             _fly(stage, sky, share)
             photographs.append(_photograph(sky, len(photographs) + 1))
         _fly(stage, sky, CRASH_AT)
-        _crash(stage, sky, photographs[-1])
+        _crash(stage, sky, photographs)
+        _fly(stage, sky, BACK_PHOTOGRAPH_AT)
+        photographs.append(_photograph(sky, len(photographs) + 1))
+    say("[dim]then the whole cluster ends: no process of it is left[/]")
     return photographs
 
 
-def _crash(stage: Stage, sky: Sky, last: Photograph) -> None:
+def _crash(stage: Stage, sky: Sky, photographs: list[Photograph]) -> None:
     headline("The crash")
+    last = photographs[-1]
     progress = sky.progress()
     processes = sky.processes()
     victims = stage.dice.sample(stage.airports, len(stage.airports) // 2)
     for name in victims:
         os.kill(processes[name], signal.SIGKILL)
     say(f"SIGKILL to {len(victims)} of {len(stage.airports)} airports: {' '.join(victims)}")
-    error = _wait_for_error(sky)
-    say(f"what every caller gets now: [red]{type(error).__name__}[/]: {error}")
+    recovery = _wait_until_back(sky)
     say(
-        f"gone with them: all that happened after the last photograph, "
-        f"{progress.departures - last.departures:,} departures and {progress.arrivals - last.arrivals:,} arrivals"
+        f"[bold]nobody repairs it[/]: {recovery.seconds:.1f} s later the whole sky flies on from photograph "
+        f"{len(photographs)}, with {len(victims)} new processes"
     )
-    sky.system.shutdown()
+    say(
+        f"    undone, and flown once more: {progress.departures - last.departures:,} departures and "
+        f"{progress.arrivals - last.arrivals:,} arrivals since then"
+    )
 
 
-def _second_life(stage: Stage, photographs: list[Photograph]) -> dict[str, Totals]:
+def _second_cluster(stage: Stage, photographs: list[Photograph]) -> dict[str, Totals]:
     headline("A new cluster")
     with ray_cluster(stage.actors, stage.folder / "ray.log"):
         with step(f"a new Ray cluster, the {stage.actors} actors from photograph {len(photographs)}"):
@@ -174,7 +178,8 @@ def _say_what_was_proved(stage: Stage, photographs: list[Photograph], picture: P
     say(f"{len(photographs)} photographs of a moving sky, with {in_the_air} aircraft in the air, none of them stopped")
     say("in each: departures = arrivals + in the air, exactly, from the snapshot's own verified bytes")
     say(
-        f"{len(stage.airports) // 2} of {len(stage.airports)} airports killed; a new cluster restored from a photograph"
+        f"{len(stage.airports) // 2} of {len(stage.airports)} airports killed, and back by themselves; "
+        "a new cluster restored from a photograph"
     )
     say(f"then every total of every airport equals Spark's from the CSV: {stage.total:,} flights, 0 lost, 0 twice")
     say(f"picture: {picture}")
@@ -216,17 +221,17 @@ def _photograph(sky: Sky, number: int) -> Photograph:
     return photograph
 
 
-def _wait_for_error(sky: Sky) -> SystemDown:
-    deadline = time.monotonic() + NOTICE_S
-    airports = cycle(sky.airports.values())
-    while time.monotonic() < deadline:
-        try:
-            ray.get(next(airports).totals.remote())
-        except SystemDown as error:
-            return error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
-        except ray.exceptions.RayActorError:
-            say("[dim]a call that was under way to an airport that died: Ray's own ActorDiedError[/]")
-    raise Disproved(f"half of the airports are dead and nobody said so within {NOTICE_S:.0f} s")
+def _wait_until_back(sky: Sky) -> RecoveryReport:
+    with step("the sky goes back by itself"):
+        deadline = time.monotonic() + BACK_S
+        while time.monotonic() < deadline:
+            status = sky.system.status()
+            if status.recoveries and status.state == "running":
+                return status.recoveries[-1]
+            time.sleep(POLL_S)
+    raise Disproved(
+        f"half of the airports are dead, and after {BACK_S:.0f} s the sky is {status.state}: {status.detail}"
+    )
 
 
 def _flights_per_s(total: int) -> float:

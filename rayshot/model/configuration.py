@@ -79,18 +79,14 @@ Claim = Literal["no-claim", "claim"]
 """Who owns the snapshot that a system was restored from: the system that made it, or the new life."""
 
 
-HEALING_INTERVAL_S = 10.0
-"""Seconds between the snapshots of a system that goes back to them by itself, if the user does not say."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
     """What follows from a failure of one actor. Times in seconds.
 
     Attributes:
-        scope: "stop": the whole system stops, until a person goes on from its last snapshot with `rayshot.resume` or
-            `rayshot.restore`. "system": the whole system goes back to its last snapshot by itself, and goes on. A
-            smaller scope would not be consistent.
+        scope: "system": the whole system goes back to its last snapshot by itself, and goes on. "stop": it stops, until
+            a person goes on from its last snapshot with `rayshot.resume` or `rayshot.restore`. A scope smaller than the
+            system would not be consistent.
         max_failures: a system that went back so many times stops at the next failure; None: it stops only if going
             back leads nowhere, three times in a row.
         backoff_s: the pause before the system goes back, if it went back less than `stable_s` before. The first time it
@@ -100,7 +96,7 @@ class FailureConfig:
         stable_s: a system that ran so long goes back without a pause again.
     """
 
-    scope: Literal["stop", "system"] = "stop"
+    scope: Literal["stop", "system"] = "system"
     max_failures: int | None = None
     backoff_s: float = 1.0
     backoff_factor: float = 2.0
@@ -122,7 +118,7 @@ class FailureConfig:
 
     def snapshots(self, given: SnapshotConfig | None) -> SnapshotConfig:
         """When snapshots are taken, if the user gives these settings: a system that goes back to them needs some."""
-        return given or SnapshotConfig(interval_s=HEALING_INTERVAL_S if self.heals else None)
+        return given or (HEALING_SNAPSHOTS if self.heals else SnapshotConfig())
 
     @property
     def heals(self) -> bool:
@@ -191,3 +187,7 @@ def check_config(config: object, kind: type) -> None:
     """Raise ConfigError unless `config` is of that kind."""
     if not isinstance(config, kind):
         raise ConfigError(f"{config!r} is not a {kind.__name__}: write rayshot.{kind.__name__}(...)")
+
+
+HEALING_SNAPSHOTS: Final = SnapshotConfig(interval_s=10.0, num_to_keep=10, keep_hourly=24, keep_daily=7)
+"""For a system that goes back to its snapshots by itself, if the user does not say."""
