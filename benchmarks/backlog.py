@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, wait_for
+from benchmarks.cluster import ONE_LIFE, fresh_cluster, wait_for
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
@@ -51,7 +51,7 @@ def run(*, short: bool) -> Report:
     """Measure in turn: for each backlog, one snapshot of each kind."""
     rounds, sizes = (1, (100, 1_000)) if short else (3, SIZES)
     found: dict[tuple[str, int], list[_Taken]] = {}
-    with fresh_cluster() as folder, rayshot.init("backlog", storage=folder / "shots") as system:
+    with fresh_cluster() as folder, rayshot.init("backlog", storage=folder / "shots", failure=ONE_LIFE) as system:
         line = _Line(system, folder / "brake")
         line.snapshot(sizes[0], MODES[0])  # once to warm up
         for turn in range(rounds):

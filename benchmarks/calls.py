@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import Measure, in_turn, paired_ratios
 
@@ -40,7 +40,7 @@ def run(*, short: bool) -> Report:
     making_rounds = 1 if short else 3
     ours, plain = rayshot.actor(num_cpus=0)(Counter), ray.remote(num_cpus=0)(Counter)
     with fresh_cluster() as folder:
-        with rayshot.init("calls", storage=folder):
+        with rayshot.init("calls", storage=folder, failure=ONE_LIFE):
             actors = {"rayshot": ours.remote(), "ray": plain.remote()}
             found: dict[str, dict[str, list[float]]] = {
                 "one by one": in_turn(rounds, {way: _one_by_one(actor, calls) for way, actor in actors.items()}),
@@ -114,7 +114,7 @@ def _absent_ms(calls: int) -> float:
 
 
 def _make_ours_ms(cls: Any, count: int, folder: Path) -> float:
-    with rayshot.init("making", storage=folder):
+    with rayshot.init("making", storage=folder, failure=ONE_LIFE):
         return _make_ms(cls, count)[0]
 
 

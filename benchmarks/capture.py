@@ -18,7 +18,7 @@ import numpy as np
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.memory import check_memory, used_bytes
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
@@ -192,7 +192,7 @@ def _captures(
     """In ms, `pace` in %, of so many seconds before and after: by fork, inline and by ray.put, in turn."""
     found: dict[str, list[float]] = {"hold by fork": [], "longest pause": [], "pace": [], "durable": [], "ray.put": []}
     keeping = rayshot.SnapshotConfig(num_to_keep=1)
-    with rayshot.init(system_name, storage=folder / system_name, snapshot=keeping) as system:
+    with rayshot.init(system_name, storage=folder / system_name, snapshot=keeping, failure=ONE_LIFE) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(kind, size)
         putter = ray.remote(Putter).remote(kind, size)
         _beating_snapshot(system, holder, 0.2)  # once each to warm up
@@ -206,7 +206,9 @@ def _captures(
             found["ray.put"].append(1e3 * ray.get(putter.put.remote()))
         ray.kill(putter)
     if size <= INLINE_MAX[kind]:
-        with rayshot.init(f"{system_name}-inline", storage=folder / "inline", snapshot=keeping) as system:
+        with rayshot.init(
+            f"{system_name}-inline", storage=folder / "inline", snapshot=keeping, failure=ONE_LIFE
+        ) as system:
             rayshot.actor(capture="inline")(Holder).options(name="holder").remote(kind, size)
             system.snapshot()
             found["hold inline"] = [1e3 * float(system.snapshot().stats["hold_max_s"]) for _ in range(rounds)]
@@ -231,7 +233,9 @@ def _beating_snapshot(system: rayshot.System, holder: Any, seconds: float) -> tu
 
 def _memory_above_state(folder: Path, size_bytes: int, rounds: int) -> list[float]:
     """For each of so many snapshots the most memory that the machine used above what it used before, in states."""
-    with rayshot.init("memory", storage=folder / "memory", snapshot=rayshot.SnapshotConfig(num_to_keep=1)) as system:
+    with rayshot.init(
+        "memory", storage=folder / "memory", snapshot=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
+    ) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote("numpy", size_bytes)
         ray.get(holder.size_bytes.remote())  # returns when the state is there
         before = used_bytes()

@@ -10,7 +10,7 @@ from pathlib import Path
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
 
 PROGRAM = str(Path(sys.executable).with_name("rayshot"))
@@ -32,7 +32,7 @@ def run(*, short: bool) -> Report:
     """Join the cluster, ask for the status and list the systems, in turn."""
     rounds = 1 if short else 15
     taken: dict[str, tuple[list[float], list[float]]] = {}
-    with fresh_cluster() as folder, rayshot.init("commands", storage=folder):
+    with fresh_cluster() as folder, rayshot.init("commands", storage=folder, failure=ONE_LIFE):
         actors = [rayshot.actor(Idle).options(name=f"idle-{number}").remote() for number in range(ACTORS)]
         ray.get([actor.ready.remote() for actor in actors])
         address = ray.get_runtime_context().gcs_address

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import SETTLE_S, fresh_cluster
+from benchmarks.cluster import ONE_LIFE, SETTLE_S, fresh_cluster
 from benchmarks.memory import check_memory
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import Measure, paired_ratios
@@ -28,7 +28,9 @@ def run(*, short: bool) -> Report:
     seconds: dict[str, list[float]] = {"rayshot": [], **{NAMES[way]: [] for way in ways}}
     with (
         fresh_cluster(object_store_bytes=3 * size_bytes) as folder,
-        rayshot.init("durable", storage=folder / "shots", snapshot=rayshot.SnapshotConfig(num_to_keep=1)) as system,
+        rayshot.init(
+            "durable", storage=folder / "shots", snapshot=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
+        ) as system,
     ):
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(size_bytes)
         measures: dict[str, Measure] = {"rayshot": lambda: _snapshot_s(system, holder)}

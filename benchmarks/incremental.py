@@ -7,7 +7,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.memory import check_memory
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
@@ -29,7 +29,7 @@ def run(*, short: bool) -> Report:
     written: dict[str, list[float]] = {name: [] for name in CHANGES}
     seconds: dict[str, list[float]] = {name: [] for name in CHANGES}
     with fresh_cluster(object_store_bytes=3 * size_bytes) as folder:
-        with rayshot.init("incremental", storage=folder) as system:
+        with rayshot.init("incremental", storage=folder, failure=ONE_LIFE) as system:
             holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(size_bytes)
             _snapshot(system, holder, *CHANGES[FULL])
             for _ in range(rounds):
@@ -81,6 +81,6 @@ def _snapshot(system: rayshot.System, holder: Any, share: float, pieces: int) ->
 def _restore_s(folder: Path, which: str) -> float:
     """Seconds from the call until the restored actor has answered."""
     began_at = time.perf_counter()
-    with rayshot.restore(folder, system="incremental", snapshot=which) as system:
+    with rayshot.restore(folder, system="incremental", snapshot=which, failure=ONE_LIFE) as system:
         ray.get(system.get_actor("holder").size_bytes.remote())
         return time.perf_counter() - began_at

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, settle, wait_for
+from benchmarks.cluster import ONE_LIFE, fresh_cluster, settle, wait_for
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
@@ -135,7 +135,7 @@ def run(*, short: bool) -> Report:
     )
     seconds: dict[tuple[str, float], list[float]] = {}
     taken: dict[tuple[str, float], list[float]] = {}
-    with fresh_cluster() as folder, rayshot.init("interval", storage=folder) as system:
+    with fresh_cluster() as folder, rayshot.init("interval", storage=folder, failure=ONE_LIFE) as system:
         job = Job(system)
         job.run_s(words)  # once to warm up
         for _ in range(rounds):

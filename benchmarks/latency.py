@@ -7,7 +7,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, settle, wait_for
+from benchmarks.cluster import ONE_LIFE, fresh_cluster, settle, wait_for
 from benchmarks.messages import PATTERNS, Station, messages_per_second
 from benchmarks.pacing import PacedPair, paced_pair
 from benchmarks.report import Figure, Report, Series, Target
@@ -77,7 +77,7 @@ def run(*, short: bool) -> Report:
         ", quiet, no arguments": (quiet_count, PAUSE_S, ()),
     }
     series: dict[str, list[list[float]]] = {}
-    with fresh_cluster() as folder, rayshot.init("latency", storage=folder) as system:
+    with fresh_cluster() as folder, rayshot.init("latency", storage=folder, failure=ONE_LIFE) as system:
         decorated, remote = rayshot.actor(Player), ray.remote(Player)
         ways = {
             "rayshot": _pair(decorated.remote(), decorated.remote(), "tell"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, wait_for
+from benchmarks.cluster import ONE_LIFE, fresh_cluster, wait_for
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
@@ -136,7 +136,7 @@ def run(*, short: bool) -> Report:
     """Measure in turn, pattern by pattern and size by size."""
     rounds, rounds_aimed, seconds = (2, 2, 0.02) if short else (2, 3, 0.3)
     rates: dict[tuple[str, str], dict[str, list[float]]] = {}
-    with fresh_cluster() as folder, rayshot.init("messages", storage=folder):
+    with fresh_cluster() as folder, rayshot.init("messages", storage=folder, failure=ONE_LIFE):
         number = 2 if short else 16
         actors = [rayshot.actor(Station).options(name=f"station-{index}").remote() for index in range(number)]
         plain = [ray.remote(Station).remote() for _ in range(number)]

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, NotRun, Report, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.tokens import Ring
@@ -39,7 +39,7 @@ def run(*, short: bool) -> Report:
     with (
         patch.dict(os.environ, PYTHONPATH=paths),
         fresh_cluster() as folder,
-        rayshot.init("metrics", storage=folder) as system,
+        rayshot.init("metrics", storage=folder, failure=ONE_LIFE) as system,
     ):
         ring = Ring(actors)
         ring.go()

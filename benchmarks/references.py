@@ -8,7 +8,7 @@ import numpy as np
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import in_turn, paired_ratios
 
@@ -32,7 +32,7 @@ def run(*, short: bool) -> Report:
     rounds, scale = (1, 10) if short else (15, 1)
     shared = np.ones((BY_REFERENCE_MB << 20) // scale, np.uint8)
     given = np.ones((BY_VALUE_MB << 20) // scale, np.uint8)
-    with fresh_cluster() as folder, rayshot.init("references", storage=folder):
+    with fresh_cluster() as folder, rayshot.init("references", storage=folder, failure=ONE_LIFE):
         ways = {"rayshot": rayshot.actor(num_cpus=0)(Reader), "ray": ray.remote(num_cpus=0)(Reader)}
         readers = {way: [made.remote() for _ in range(READERS)] for way, made in ways.items()}
         found = {

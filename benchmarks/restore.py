@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.memory import check_memory
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import Measure, paired_ratios
@@ -71,7 +71,7 @@ def run(*, short: bool) -> Report:
 
 def _prepare(folder: Path, actors: int, size_bytes: int) -> list[Path]:
     """A snapshot of so many actors, and a pickle of the state of each."""
-    with rayshot.init("restore", storage=folder / "shots") as system:
+    with rayshot.init("restore", storage=folder / "shots", failure=ONE_LIFE) as system:
         holder = rayshot.actor(capture="fork")(Holder)
         held = [holder.options(name=f"holder-{seed}").remote(size_bytes, seed) for seed in range(actors)]
         assert ray.get([one.size_bytes.remote() for one in held]) == [size_bytes] * actors
@@ -84,7 +84,7 @@ def _prepare(folder: Path, actors: int, size_bytes: int) -> list[Path]:
 
 def _restore_s(storage: Path, actors: int) -> float:
     began_at = time.perf_counter()
-    with rayshot.restore(storage, system="restore") as system:
+    with rayshot.restore(storage, system="restore", failure=ONE_LIFE) as system:
         ray.get(system.get_actor("holder-0").size_bytes.remote())
         took_s = time.perf_counter() - began_at
         assert len(system.actors()) == actors

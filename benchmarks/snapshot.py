@@ -9,7 +9,7 @@ from pathlib import Path
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.rhythm import Rhythms, lost_between, lost_in_windows, measure
 from benchmarks.tokens import Ring, lost_and_orphaned
@@ -42,7 +42,7 @@ def run(*, short: bool) -> Report:
     many, few = Rhythms(RHYTHMS), Rhythms(FEW_KEYS_RHYTHMS)
     with fresh_cluster(object_store_bytes=1 << 30) as folder:
         for actors in cases:
-            with rayshot.init(f"snapshot-{actors}", storage=folder / str(actors)) as system:
+            with rayshot.init(f"snapshot-{actors}", storage=folder / str(actors), failure=ONE_LIFE) as system:
                 ours, plain = Ring(actors), Ring(actors, plain=True)
                 for keys in cases[actors]:
                     blocks = 2 if actors == ACTORS and any(keys == aimed_at for aimed_at, _ in RECORDED_TARGETS) else 1

@@ -68,10 +68,16 @@ def start() -> rayshot.System:
 
 
 def watch(system: rayshot.System) -> None:
-    """Add the money up in each new snapshot, until the system is down. Raises SystemDown."""
-    seen = None
+    """Add the money up in each new snapshot, until the system is down. Raises SystemDown.
+
+    What dies of the bank comes back by itself.
+    """
+    seen, life = None, system.incarnation
     while True:
         system.get_actor("account-0")  # raises why the system is down
+        if system.incarnation != life:
+            life = system.incarnation
+            say(f"life {life} runs, from snapshot {system.status().recoveries[-1].snapshot}")
         last = system.status().last_snapshot
         if last is not None and last != seen:
             add_up(str(last))

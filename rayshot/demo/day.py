@@ -1,9 +1,10 @@
-"""A day of the bank: it opens, takes snapshots at work, loses a process, is restored from a snapshot, and closes."""
+"""A day of the bank: it opens, takes snapshots at work, loses a process, goes back to a snapshot, and closes."""
 
 import contextlib
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ import ray
 import rayshot
 from rayshot.demo import SYSTEM
 from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, Shop, open_accounts, order, send_inspector, shop
-from rayshot.errors import SnapshotsExist, SystemDown
+from rayshot.errors import SnapshotsExist
 from rayshot.runtime.ray.cluster import own_cluster
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 CPUS = 8
-INTERVAL_S = 0.5
+INTERVAL_S, LOOK_S = 0.5, 0.1
 MORNING_S, NOON_S, AFTERNOON_S = 1.5, 1.0, 1.0
 VICTIM = "carol"
 LUNCH, CLOSING = "before lunch", "closing time"
@@ -44,9 +46,8 @@ def live_through(storage: str, tell: Callable[[str], object]) -> None:
             accounts = _accounts(system)
             ray.get(store.is_open.remote())
             _work(system, accounts, store, tell)
-        tell(f"it comes back from its latest snapshot in {storage}, with what was in flight")
-        with _resume(storage) as system:
-            _finish(system, _accounts(system), store)
+            tell(f"it is back by itself, from snapshot {_recovery(system).snapshot}, with what was in flight")
+            _finish(system, accounts, store)
             tell(f"it has closed with a savepoint: {CLOSING!r}")
 
 
@@ -85,7 +86,7 @@ def _accounts(system: rayshot.System) -> Accounts:
 
 
 def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable[[str], object]) -> None:
-    """Work until a process is killed."""
+    """Work, and kill a process."""
     tell(f"a snapshot each {INTERVAL_S:g} s, while all of them work")
     system.configure(rayshot.SnapshotConfig(interval_s=INTERVAL_S))
     shopping = store.shop.remote(accounts, MORNING_S + NOON_S + AFTERNOON_S, seed=1)
@@ -98,9 +99,15 @@ def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable
     pid = system.status().actors[VICTIM].pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    tell(f"the process of {VICTIM} is killed, so the bank stops")
-    with contextlib.suppress(SystemDown, ray.exceptions.ActorDiedError):  # the second if a call was at the victim
+    tell(f"the process of {VICTIM} is killed: nobody repairs it")
+    with contextlib.suppress(ray.exceptions.ActorDiedError):  # if a call was at the victim
         ray.get(shopping)
+
+
+def _recovery(system: rayshot.System) -> RecoveryReport:
+    while not (found := system.status().recoveries):
+        time.sleep(LOOK_S)
+    return found[-1]
 
 
 def _finish(system: rayshot.System, accounts: Accounts, store: Any) -> None:

@@ -42,10 +42,12 @@ def init(
     Args:
         name: letters, digits, `_`, `.`, `-`.
         storage: the folder for its snapshots.
-        snapshot: when snapshots are taken automatically; by default only when asked for, or every ten seconds if the
-            system goes back to them by itself. Ignored when attaching.
-        failure: what the failure of an actor means for the system: it stops by default, or goes back to its last
-            snapshot by itself. Ignored when attaching.
+        snapshot: when snapshots are taken automatically, and which are kept. By default one is taken when the first
+            actor is made and then every ten seconds, and those kept are the newest ten, and the newest of each of the
+            last 24 hours and 7 days. If the system does not go back to them by itself: only when asked for, and all are
+            kept. Ignored when attaching.
+        failure: what the failure of an actor means for the system: by default it goes back to its last snapshot by
+            itself. Ignored when attaching.
         trace: True records each event of each actor, some bytes per message. Then `rayshot verify` can prove more than
             the counters: vector clocks, and that the cut is a point in a possible course of events. "full" keeps the
             messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
