@@ -1,4 +1,4 @@
-"""Ten minutes in which something is killed every 15 seconds: nothing that was told is lost, doubled or out of order.
+"""Ten minutes in which something fails every 15 seconds: nothing that was told is lost, doubled or out of order.
 
 A program tells accounts to move money, and tells each of them numbered messages; a plain Ray actor beside it tells
 numbers too, and is killed as well. Whatever dies, the system goes back to its last snapshot by itself. In the end the
@@ -20,6 +20,7 @@ import ray
 import rayshot
 from benchmarks.cluster import fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
+from benchmarks.surroundings import Surroundings, several_nodes
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import SystemDown
 
@@ -77,11 +78,12 @@ class Teller:
 
 @dataclass
 class Chaos:
-    """One run. `faults` are the names of what is killed in turn."""
+    """One run. `surroundings` are what else can fail, if there is anything."""
 
     system: rayshot.System
     accounts: Sequence[Any]
     rng: random.Random
+    surroundings: Surroundings | None = None
     told: int = 0
     caught_s: list[float] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
@@ -129,18 +131,36 @@ class Chaos:
         self._tellers += 1
         self._teller = ray.remote(num_cpus=0)(Teller).remote(f"teller{self._tellers}", list(self.accounts))
 
-    def kill(self, fault: str) -> None:
-        """SIGKILL for the process or processes of that name."""
+    def fail(self, fault: str) -> None:
+        """SIGKILL for the process or processes of that name, or another fault."""
         self.killed.append(fault)
         self.killed_at.append(time.monotonic() - self._began)
-        if fault == "driver":
-            ray.kill(self._teller)
-            self.begin_teller()
-            return
-        coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its process
-        actors = ray.get(coordinator.status.remote())["actors"]
+        if "storage" in fault:
+            assert self.surroundings is not None
+            self.surroundings.silence_storage()
+        match fault:
+            case "driver":
+                ray.kill(self._teller)
+                self.begin_teller()
+            case "node":
+                assert self.surroundings is not None
+                self._note_rollbacks()
+                self.surroundings.replace_node()
+            case "frozen actor":
+                os.kill(self._pids(1)[0], signal.SIGSTOP)
+            case "silent storage":
+                pass
+            case _:
+                self._kill(fault)
+
+    def _pids(self, count: int) -> list[int]:
+        actors = ray.get(self.system._identity.coordinator.status.remote())["actors"]  # noqa: SLF001 - see _kill
         living = sorted(name for name, actor in actors.items() if actor is not None)
-        pids = [actors[name]["pid"] for name in self.rng.sample(living, 2 if "two" in fault else fault.count("actor"))]
+        return [actors[name]["pid"] for name in self.rng.sample(living, count)]
+
+    def _kill(self, fault: str) -> None:
+        coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its process
+        pids = self._pids(2 if "two" in fault else fault.count("actor"))
         if "coordinator" in fault:
             pids.append(_pid(coordinator))
         if fault == "vault":
@@ -154,15 +174,15 @@ class Chaos:
         self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries}
 
     def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
-        """Tell for so long, and kill something every so many seconds."""
+        """Tell for so long, and let something fail every so many seconds."""
         end, k = time.monotonic() + seconds, 0
         self.begin_teller()
         self.tell(every_s / 2)
         while time.monotonic() < end:
             fault = faults[k % len(faults)]
-            self.kill(fault)
+            self.fail(fault)
             took_s = self.await_caught_up()
-            if "actor" in fault:
+            if fault in KILLS_OF_ACTORS:
                 self.caught_s.append(took_s)
             self.tell(every_s)
             k += 1
@@ -190,6 +210,10 @@ class Chaos:
 
 
 FAULTS = ("actor", "coordinator", "two actors", "driver", "actor and coordinator", "vault")
+KILLS_OF_ACTORS = ("actor", "two actors", "actor and coordinator")
+"""What the seconds until all has caught up are given for: others wait for Ray, or for the storage."""
+IN_SURROUNDINGS = ("node", "silent storage", "actor, silent storage")
+ALL_FAULTS = (*FAULTS, *IN_SURROUNDINGS, *FAULTS, *IN_SURROUNDINGS, "frozen actor")
 
 
 def _pid(actor: Any) -> int:
@@ -201,36 +225,38 @@ def _vaults(coordinator: Any) -> list[Any]:
 
 
 def torment(
-    system: rayshot.System, seconds: float, every_s: float, faults: Sequence[str] = FAULTS, seed: int = 0
+    system: rayshot.System, seconds: float, every_s: float, surroundings: Surroundings | None = None, seed: int = 0
 ) -> tuple[Chaos, dict[str, int]]:
     """Run the workload on a system that heals itself. Returns the run, and what was wrong in the end."""
-    account = rayshot.actor(capture="inline")(Account)
+    account = rayshot.actor(capture="inline", scheduling_strategy="SPREAD")(Account)
     accounts = [account.options(name=f"account{k}").remote() for k in range(ACCOUNTS)]
     ray.get([one.read.remote() for one in accounts])
-    chaos = Chaos(system, accounts, random.Random(seed))
-    chaos.run(seconds, every_s, faults)
+    chaos = Chaos(system, accounts, random.Random(seed), surroundings)
+    chaos.run(seconds, every_s, FAULTS if surroundings is None else ALL_FAULTS)
     return chaos, chaos.judge()
 
 
 def run(*, short: bool) -> Report:
-    """Ten minutes, or half a minute."""
+    """Ten minutes on three nodes with snapshots in S3, or half a minute on one."""
     seconds, every_s = (30.0, 2.0) if short else (600.0, 15.0)
-    with fresh_cluster() as folder:
+    with contextlib.ExitStack() as stack:
+        around = None if short else stack.enter_context(several_nodes())
+        storage = stack.enter_context(fresh_cluster()) / "shots" if around is None else around.storage
         system = rayshot.init(
             "chaos",
-            storage=folder / "shots",
-            failure=FailureConfig(scope="system", backoff_s=0.0),
-            snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=3),
+            storage=storage,
+            failure=FailureConfig(backoff_s=0.0),
+            snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=3, timeout_s=30.0),
         )
         try:
-            chaos, wrong = torment(system, seconds, every_s)
+            chaos, wrong = torment(system, seconds, every_s, around)
         finally:
             with contextlib.suppress(SystemDown):
                 system.shutdown()
     caught, recoveries = sorted(chaos.caught_s), tuple(chaos.rollbacks.values())
     return Report(
         "chaos",
-        f"What is lost if something is killed every {every_s:g} s for {seconds:g} s?",
+        f"What is lost if something fails every {every_s:g} s for {seconds:g} s?",
         {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": chaos.killed},
         (
             Series(TOLD, "1/s", chaos.rate),

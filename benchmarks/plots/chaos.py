@@ -1,11 +1,12 @@
-"""A picture of what a system does while its processes are killed."""
+"""Pictures of what a system does while its processes are killed, and of what it costs that it could go back."""
 
 from typing import Any
 
 from matplotlib import pyplot as plt
 
 from benchmarks.chaos import CAUGHT_UP, KILLED_AT, TOLD
-from benchmarks.plots.style import OURS, TARGET, strips
+from benchmarks.healing import IN_A_ROW, LARGE
+from benchmarks.plots.style import OURS, PLAIN, TARGET, strips
 from benchmarks.report import Report
 
 FAULTS_NAMED_MAX = 12
@@ -26,4 +27,30 @@ def draw_chaos(report: Report) -> Any:
     strips(caught, report, {CAUGHT_UP: ("kill to caught up", OURS)})
     caught.set_xlim(left=0)
     caught.set_xlabel("s, one dot per kill of an actor")
+    return figure
+
+
+def draw_healing(report: Report) -> Any:
+    """Rates of two equal systems, of which one could go back; rollbacks in a row; kills with large states."""
+    figure, (rates, row, large) = plt.subplots(3, 1, figsize=(11, 7.5), height_ratios=(3, 3, 1))
+    ways = {"heals": ("goes back by itself", OURS), "stops": ("stops", PLAIN)}
+    strips(
+        rates,
+        report,
+        {
+            f"{what}: {way}": (f"{what}, {label}", color)
+            for what in ("told", "calls")
+            for way, (label, color) in ways.items()
+        },
+    )
+    rates.set_xscale("log")
+    rates.set_xlabel("messages a second from one program to eight actors")
+    seconds = report.samples(IN_A_ROW)
+    row.plot(range(1, len(seconds) + 1), seconds, "o-", color=OURS, markersize=3)
+    row.set_ylim(bottom=0)
+    row.set_xlabel("rollbacks in a row")
+    row.set_ylabel("s until it runs again")
+    strips(large, report, {LARGE: ("1 GB of states", OURS)})
+    large.set_xlim(left=0)
+    large.set_xlabel("s from the kill of an actor to caught up")
     return figure

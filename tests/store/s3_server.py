@@ -22,9 +22,10 @@ _PORTS = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") f
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running server, which takes the keys in CREDENTIALS."""
+    """A running server, which takes the keys in CREDENTIALS. `pid` is its process."""
 
     port: int
+    pid: int
 
     @property
     def endpoint(self) -> str:
@@ -42,12 +43,11 @@ def running_s3_server() -> Iterator[S3Server]:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="rayshot-s3-", ignore_cleanup_errors=True))
         )
-        server = S3Server(stack.enter_context(_weed(folder)))
-        yield server
+        yield stack.enter_context(_weed(folder))
 
 
 @contextmanager
-def _weed(folder: Path) -> Iterator[int]:
+def _weed(folder: Path) -> Iterator[S3Server]:
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     config = folder / "s3.json"
     config.write_text(json.dumps({"identities": [_identity()]}))
@@ -73,7 +73,7 @@ def _weed(folder: Path) -> Iterator[int]:
         process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         _await_ready(process, f"http://127.0.0.1:{ports['s3.port']}", log)
-        yield ports["s3.port"]
+        yield S3Server(ports["s3.port"], process.pid)
     finally:
         process.kill()
         process.wait()

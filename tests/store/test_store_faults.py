@@ -64,7 +64,7 @@ class S3World:
     def spoiled(self, plan: Plan | None, patience: str = IMPATIENT) -> Store:
         """The place under `plan`."""
         self.proxy.restart(plan)
-        return open_store(S3Server(0).address(self.prefix, self.proxy.endpoint) + patience)
+        return open_store(S3Server(0, 0).address(self.prefix, self.proxy.endpoint) + patience)
 
 
 @pytest.mark.acceptance("D1")
