@@ -91,7 +91,7 @@ class Play:
         self.told[name].append((entry, frozenset(self.seen)))
 
     def some(self):
-        return self.chance.choice(sorted(self.handles))
+        return self.chance.choice(list(self.handles))
 
     def tell(self):
         name, self.count = self.some(), self.count + 1
@@ -149,7 +149,7 @@ class Play:
 
     def begin(self):
         if not self.world.running:
-            names = sorted(self.world.hosts)
+            names = list(self.world.hosts)
             self.world.begin(*self.chance.sample(names, self.chance.randrange(len(names) + 1)))
 
     # What must be true in the end -----------------------------------------------------------------------------
