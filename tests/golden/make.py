@@ -24,7 +24,7 @@ def main() -> None:
         sys.exit(f"{FOLDER} is there: golden files are kept, not made anew")
     os.environ["RAYSHOT_SIGNING_KEY"] = KEY
     ray.init("local", num_cpus=8, include_dashboard=False, log_to_driver=False)
-    system = rayshot.init("bank", storage=FOLDER, trace="full")
+    system = rayshot.init("bank", storage=FOLDER, trace="full", failure=rayshot.FailureConfig(scope="stop"))
     alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
     museum = Museum.options(name="museum").remote()
     ray.get([alice.read.remote(), bob.read.remote(), museum.look.remote()])

@@ -38,7 +38,7 @@ def main() -> None:
 
 def take(storage: Path) -> None:
     """Two accounts, of which one pays the other while that one does something else."""
-    system = rayshot.init("bank", storage=storage)
+    system = rayshot.init("bank", storage=storage, failure=rayshot.FailureConfig(scope="stop"))
     alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])
     bob.pause.tell(3.0)

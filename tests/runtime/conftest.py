@@ -3,19 +3,22 @@
 import pytest
 
 import rayshot
+from rayshot import FailureConfig
+
+
+@pytest.fixture(autouse=True)
+def stopping_systems(monkeypatch):
+    """Unless a test says otherwise, a system takes no snapshot by itself, and stops when something dies."""
+    monkeypatch.setitem(FailureConfig.__init__.__kwdefaults__, "scope", "stop")
 
 
 @pytest.fixture
 def new_system(cluster, tmp_path, request):
-    """Makes systems in a storage of the test's own; shuts down what is left of them.
-
-    Such a system takes no snapshot by itself and stops when something dies, unless the test says otherwise.
-    """
+    """Makes systems in a storage of the test's own; shuts down what is left of them."""
     made = []
 
     def make(name=None, **settings):
         name = name or f"s{abs(hash(request.node.nodeid)) % 10**8}"
-        settings.setdefault("failure", rayshot.FailureConfig(scope="stop"))
         system = rayshot.init(name, storage=settings.pop("storage", tmp_path / "shots"), **settings)
         made.append(system)
         return system

@@ -20,7 +20,7 @@ def begin(_system):
 
 def main(address, storage, within_s, busy_s, how=""):
     ray.init(address, logging_level="ERROR", log_to_driver=False)
-    system = rayshot.resume("bank", storage=storage, begin=begin)
+    system = rayshot.resume("bank", storage=storage, begin=begin, failure=rayshot.FailureConfig(scope="stop"))
     system.stop_on_sigterm("evicted", float(within_s))
     system.stop_on_sigterm("evicted", float(within_s))  # twice does no harm
     worker = system.get_actor("worker")

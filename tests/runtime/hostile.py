@@ -46,9 +46,9 @@ class Rogue:
 
     def begin_a_system(self, begin, name, storage):
         if begin == "init":
-            rayshot.init(name, storage=storage)
+            rayshot.init(name, storage=storage, failure=rayshot.FailureConfig(scope="stop"))
         else:
-            rayshot.restore(storage, system=name)
+            rayshot.restore(storage, system=name, failure=rayshot.FailureConfig(scope="stop"))
 
     def cancel(self):
         raise asyncio.CancelledError

@@ -103,7 +103,9 @@ def restore(system, replace):
 
     def try_now():
         try:
-            restored.append(rayshot.restore(system.storage, system=system.name))
+            restored.append(
+                rayshot.restore(system.storage, system=system.name, failure=rayshot.FailureConfig(scope="stop"))
+            )
         except ConfigError as error:
             if "is running" not in str(error):
                 raise

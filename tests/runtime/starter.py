@@ -45,9 +45,9 @@ def begin(flag):
 def main(what, address, storage, flag):
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     if what == "restore":
-        rayshot.restore(storage)
+        rayshot.restore(storage, failure=rayshot.FailureConfig(scope="stop"))
     else:
-        rayshot.resume("bank", storage=storage, begin=begin(flag))
+        rayshot.resume("bank", storage=storage, begin=begin(flag), failure=rayshot.FailureConfig(scope="stop"))
     os.write(1, b"started\n")
 
 

@@ -193,13 +193,13 @@ def check_cut(snapshot):
 
 DRIVER = """
 import os, signal, sys, time, ray
-system = rayshot.init("squares", storage=sys.argv[1])
+system = rayshot.init("squares", storage=sys.argv[1], failure=rayshot.FailureConfig(scope="stop"))
 worker = Worker.options(name="worker").remote(range(2_000))
 worker.begin.tell(worker)
 system.snapshot()
 os.kill(system.status().actors["worker"].pid, signal.SIGKILL)
 system.shutdown()
-system = rayshot.restore(sys.argv[1])
+system = rayshot.restore(sys.argv[1], failure=rayshot.FailureConfig(scope="stop"))
 while (state := system.snapshot().states()["worker"])["jobs"]:
     time.sleep(0.01)
 assert state["results"] == {job: job**2 for job in range(2_000)}
