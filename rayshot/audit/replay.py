@@ -25,6 +25,7 @@ from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
+from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification, find_class
@@ -262,8 +263,10 @@ class Replay:
         """See Port."""
         return _Channel(self, receiver)
 
-    def call(self, receiver: str, tell: bytes) -> Reply:
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Reply:
         """See Port."""
+        if durable:
+            raise durable_inside(self.cell.name, receiver)
         call = OpenCall(tell)
         self.cell.open_calls.append(call)
         self.note(receiver, call)

@@ -7,7 +7,15 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ActorExited, ConfigError, StaleHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
-from rayshot.model.methods import BUILT_IN, check_method_options, may_be_method, porting, silent_methods, unknown_method
+from rayshot.model.methods import (
+    BUILT_IN,
+    check_durable,
+    check_method_options,
+    may_be_method,
+    porting,
+    silent_methods,
+    unknown_method,
+)
 from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
@@ -119,8 +127,8 @@ class Method:
 
     # It has no reference to the handle, which refers to it: a cycle would keep an unused handle alive for a while.
     __slots__ = (
-        "_append", "_append_plain", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver", "_returns",
-        "_system",
+        "_append", "_append_plain", "_durable", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver",
+        "_returns", "_system",
     )  # fmt: skip
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
@@ -129,6 +137,7 @@ class Method:
         self._receiver = handle.name
         self._system = handle._system  # noqa: SLF001
         self._returns = 0 if name in handle._silent else 1  # noqa: SLF001
+        self._durable = False
         user_class = handle._user_class  # noqa: SLF001
         self._parameters = ANYTHING if user_class is None else parameters_of(user_class, name)
         port = handle._port or process_port(self._system)  # noqa: SLF001
@@ -177,7 +186,7 @@ class Method:
 
         Uses the same channel and order as `tell`, and raises the same errors. With `num_returns=0` it is a `tell`, and
         returns None. Raises WrongArguments, which is a TypeError, in the process that made the actor; in other
-        processes the result is the TypeError of the method itself.
+        processes the result is the TypeError of the method itself. With `durable=True` inside an actor: ConfigError.
         """
         parameters = self._parameters
         if kwargs or not parameters.least <= len(args) <= parameters.most:
@@ -186,20 +195,27 @@ class Method:
             return self.tell(*args, **kwargs)
         port = self._port
         try:
-            return port.call(self._receiver, self._encode(self._name, args, kwargs))
+            return port.call(self._receiver, self._encode(self._name, args, kwargs), durable=self._durable)
         except SystemDown:
             if port is self._port and not self._finds_later_life():
                 raise
             return self.remote(*args, **kwargs)
 
     def options(self, **options: Any) -> "Method":
-        """This method with options of Ray's: `num_returns`, 0 or 1; `name`, which has no effect.
+        """This method with options: Ray's `num_returns`, 0 or 1, and `name`, which has no effect; and `durable`.
 
-        Raises ConfigError for other options; the message says what to do instead.
+        `durable=True` is for programs, tasks and plain actors: a call returns an ObjectRef that is ready only when a
+        durable snapshot holds the call as handled, so that the system never goes back behind it by itself. The call
+        waits for the next snapshot, and asks for none. A `tell` has no answer, so `durable` changes nothing there.
+
+        Raises ConfigError for other options, where the message says what to do instead, and for `durable=True` of a
+        method that returns nothing.
         """
-        made = copy.copy(self)
-        returns = check_method_options(f".{self._name}", {"num_returns": self._returns, **options})
-        made._returns = returns  # noqa: SLF001 - of its own class
+        made, whose = copy.copy(self), f".{self._name}"
+        durable = options.pop("durable", self._durable)
+        returns = check_method_options(whose, {"num_returns": self._returns, **options})
+        made._durable = check_durable(whose, durable, returns)  # noqa: SLF001 - of its own class
+        made._returns = returns  # noqa: SLF001
         return made
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:

@@ -28,6 +28,8 @@ _OPTIONS = {
 }
 """Options that are refused, each with the reason and the line of the table."""
 _TAKEN = frozenset({"num_returns", "max_task_retries", "name"})
+_OF_CALLS = frozenset({"durable"})
+"""Options that only `handle.method.options(...)` takes: `check_durable` checks them."""
 _OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
 """Attributes that programs ask of Ray's own handles."""
 _UNUSED = ("", None, False, 0)
@@ -91,11 +93,34 @@ def check_method_options(whose: str, options: Mapping[str, Any]) -> int:
             reason, line = _OPTIONS[key]
             raise ConfigError(f"{whose}: {key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key not in _OPTIONS and key not in _TAKEN:
-            there = f"{', '.join(sorted(_TAKEN))}{did_you_mean(key, _TAKEN)}"
+            known = _TAKEN | _OF_CALLS
+            there = f"{', '.join(sorted(known))}{did_you_mean(key, known)}"
             raise ConfigError(f"{whose}: there is no option {key!r} of a method; there are {there}")
     if retries := options.get("max_task_retries"):
         warn_of_retries({"max_task_retries": retries}, whose)
     return _check_num_returns(whose, options.get("num_returns", 1))
+
+
+def check_durable(whose: str, durable: object, returns: int) -> bool:
+    """Whether a call's result is to wait for a durable snapshot. Raises ConfigError if that is impossible."""
+    if not isinstance(durable, bool):
+        raise ConfigError(f"{whose}: durable={durable!r}: give True or False")
+    if durable and returns == 0:
+        raise ConfigError(
+            f"{whose}: durable=True is for a result, and this call has none: let the method return something, and "
+            f"leave num_returns=0 out; see {porting('durable')}"
+        )
+    return durable
+
+
+def durable_inside(actor: str, receiver: str) -> ConfigError:
+    """The error for a handler that asks for a durable result."""
+    return ConfigError(
+        f"actor {actor!r} asked {receiver!r} for a durable result: a handler that waited for it would wait for itself, "
+        "as no snapshot is recorded while it runs. Ask in the program, a task or a plain actor. What an actor knows "
+        f"goes back with it, so here a call without durable=True is enough; see {porting('durable')}",
+        actor=actor,
+    )
 
 
 def _check_num_returns(whose: str, asked: object) -> int:

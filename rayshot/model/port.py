@@ -35,8 +35,11 @@ class Port(Protocol):
     def channel(self, receiver: str) -> OutPort:
         """The channel from this process to `receiver`."""
 
-    def call(self, receiver: str, tell: bytes) -> Any:
-        """Send a message and ask for the result: returns an ObjectRef for a driver, a Reply inside an actor."""
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Any:
+        """Send a message and ask for the result: returns an ObjectRef for a driver, a Reply inside an actor.
+
+        With `durable` the result comes when a durable snapshot holds the call as handled; ConfigError inside an actor.
+        """
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -9,6 +9,7 @@ from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
+from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, provide_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
@@ -45,7 +46,9 @@ class World:
     def channel(self, receiver):
         return self.sent.setdefault(receiver, Sent(self.codec))
 
-    def call(self, receiver, tell):
+    def call(self, receiver, tell, *, durable=False):
+        if durable:
+            raise durable_inside(self.cell.name, receiver)
         call = OpenCall(tell)
         self.channel(receiver).append(call)
         self.cell.open_calls.append(call)

@@ -69,7 +69,7 @@ class Answering:
             }
 
     @ray.method(concurrency_group="control")
-    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
+    def figures(self) -> tuple[str, int, int, int, int, bool, bool, int]:
         """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
         process = self._process
         specification = process.cell.specification
@@ -82,6 +82,7 @@ class Answering:
                 process.channels.waiting,
                 not self._worker.idle,
                 any(channel.full for channel in process.channels.out.values()),
+                process.outcomes.changed,
             )
 
     @ray.method(concurrency_group="control")

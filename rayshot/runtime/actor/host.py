@@ -20,7 +20,8 @@ from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, Ev
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.answering import Answering
 from rayshot.runtime.actor.embodiment import Embodiment
-from rayshot.runtime.actor.outcomes import GONE, NotYet
+from rayshot.runtime.actor.not_yet import NotYet
+from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
@@ -125,16 +126,21 @@ class Host(Answering):
         """
         return self._outcome(call)
 
+    @ray.method(concurrency_group="durable", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
+    def durable_result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
+        """As `result`, but only when a durable snapshot holds the call as handled."""
+        return self._outcome(call, durable=True)
+
     @ray.method(concurrency_group="calls", max_task_retries=-1, retry_exceptions=[NotYet])
     def answered(self, call: bytes) -> bytes:
         """As `result`, but only the tags: for a driver whose program has the outcome of an earlier life."""
         return self._outcome(call)[0]
 
-    def _outcome(self, call: bytes) -> tuple[bytes, Any]:
+    def _outcome(self, call: bytes, *, durable: bool = False) -> tuple[bytes, Any]:
         while True:
             embodiment = self._embodiment
             try:
-                outcome = embodiment.process.outcomes.fetch(*unpack(call))
+                outcome = embodiment.process.outcomes.fetch(*unpack(call), durable=durable)
             except SystemRecovering:  # the message comes again in the next life, if the snapshot does not hold it
                 with self._changing:
                     self._changing.wait_for(lambda now=embodiment: self._embodiment is not now or not now.goes_back)  # type: ignore[misc]
@@ -277,7 +283,15 @@ class Host(Answering):
             tracer.over(snapshot, committed=committed)
         with process.runner.lock:
             self._asked_at.pop(snapshot, None)
+            if not committed:
+                process.outcomes.durable.aborted(snapshot)
             process.runner.handle(SnapshotEnded(snapshot, floor))
+
+    @order
+    def advanced(self, process: ActorProcess, snapshot: SnapshotId) -> None:
+        """A snapshot was committed, and advances: outcomes that wait for this may go. It may have `ended` before."""
+        with process.runner.lock:
+            process.outcomes.durable.committed(snapshot)
 
     @order
     def receiver_ended(self, process: ActorProcess, name: str, detail: str) -> None:
@@ -303,7 +317,7 @@ class Host(Answering):
         if self._hears(issuer):
             process = self._process
             with process.runner.lock:
-                process.shut(stop.error())
+                process.stop(stop)
             with self._changing:
                 self._changing.notify_all()
 
@@ -363,7 +377,8 @@ class Host(Answering):
             process.trace(None)  # the trace window belonged to the old coordinator
         with process.runner.lock:
             if stop is not None:
-                process.shut(stop.error())
+                process.stop(stop)
+            process.outcomes.durable.ask_again()
             lost = process.runner.participant.open_snapshots
             for snapshot in lost:
                 process.runner.handle(DeadlinePassed(snapshot))

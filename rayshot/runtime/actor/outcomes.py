@@ -4,11 +4,15 @@ The message of a call has a number and comes with all others. A separate Ray cal
 the reference to its result. The two come in any order. Each waiting fetch takes one of CALLS_AT_ONCE threads, and
 further fetches wait in a queue. All threads may wait for outcomes that do not come, while there are outcomes that none
 of them waits for. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
+
+A fetch may ask for an outcome that is durable. It waits in `Durable` first, on other threads, and then takes the
+outcome like any other: until then nobody gets it.
 """
 
+import logging
 import threading
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -16,8 +20,12 @@ import ray
 
 from rayshot.errors import ActorExited, NoAnswer, SystemDown
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.durable import Durable, Handled
+from rayshot.runtime.actor.not_yet import NotYet
+from rayshot.runtime.actor.seen import Seen
 from rayshot.runtime.wire.actor_errors import as_rays
 
+log = logging.getLogger("rayshot")
 CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
 FETCHED_S = 30.0
@@ -33,10 +41,6 @@ GONE = (
     "this program counts as dead in its system, as Ray had lost sight of it, and nothing more is taken from it: "
     "start it anew"
 )
-
-
-class NotYet(Exception):
-    """A fetch gives its place up. Ray tries it again behind all others, and writes a line about it to its log."""
 
 
 class Outcome(NamedTuple):
@@ -70,7 +74,10 @@ class _Waiter:
 
 
 class Outcomes:
-    """The outcomes of one actor. `lock` is the process's lock. Call all methods except `fetch` under it.
+    """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
+
+    `ask` is for `Durable`. `goes_back`: the system goes back to its snapshots by itself, so calls may be answered
+    again. `changed` counts the calls that this life answered in another way than an earlier one whose answer was given.
 
     `_settled` has the last answered call of each driver, as its calls are answered in order. `_given` counts the
     outcomes that waiting threads got. In a round, `_turned` are the fetches that gave their places up. `_withheld` are
@@ -78,8 +85,19 @@ class Outcomes:
     driver and call; those in `_fetched_before` were given some time ago.
     """
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(
+        self,
+        lock: threading.Lock,
+        name: str = "",
+        ask: Callable[[], None] = lambda: None,
+        *,
+        goes_back: bool = False,
+    ) -> None:
         self._lock = lock
+        self._name = name
+        self.durable = Durable(ask)
+        self._seen = Seen() if goes_back else None
+        self.changed = 0
         self._kept: dict[_Key, Outcome] = {}
         self._waiting: dict[_Key, _Waiter] = {}
         self._settled: dict[str, int] = {}
@@ -102,6 +120,9 @@ class Outcomes:
         self._received = received
         if before is not None:
             self._before = before._all_given()  # noqa: SLF001 - of an earlier life
+            if self._seen is not None and before._seen is not None:  # noqa: SLF001
+                self._seen.go_on_from(before._seen)  # noqa: SLF001
+            self.durable.go_on()
 
     def _all_given(self) -> dict[_Key, Outcome]:
         found = {**self._before, **self._kept}
@@ -122,6 +143,15 @@ class Outcomes:
             self._withheld.append(((sender, call_id), outcome, set(until)))
             return
         self._settled[sender] = call_id
+        if self._seen is not None and self._seen.differs((sender, call_id), outcome.value):
+            self.changed += 1
+            log.warning(
+                "%s: call %d of %s is answered in another way than before the system went back, and the first answer "
+                "had been given: ask for answers with durable=True where this matters",
+                self._name,
+                call_id,
+                sender,
+            )
         waiter = self._waiting.pop((sender, call_id), None)
         if waiter is None:
             self._kept[sender, call_id] = outcome
@@ -131,6 +161,8 @@ class Outcomes:
             waiter.give(outcome)
 
     def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
+        if self._seen is not None:
+            self._seen.note((sender, call_id), outcome.value)
         if outcome.size > STAY_BYTES_MAX:
             return
         self._fetched.setdefault(sender, {})[call_id] = outcome
@@ -150,21 +182,29 @@ class Outcomes:
             if self._is_ageing:
                 self._age_later()
 
+    def recorded(self, snapshot: SnapshotId, received: Mapping[str, int]) -> None:
+        """The actor records a snapshot, which holds these messages as handled, by sender."""
+        self.durable.recorded(snapshot, Handled(received, dict(self._settled)))
+
     def release(self, snapshot: SnapshotId) -> None:
         """Every actor has recorded this snapshot, or it is over: its news can reach no actor that has not."""
         withheld, self._withheld = self._withheld, []
         for (sender, call_id), outcome, until in withheld:  # in call order, so each driver's are settled in it
             self.settle(sender, call_id, outcome, until - {snapshot})
 
-    def fetch(self, sender: str, call_id: int, has_all_before: int = 0, number: int = 0) -> Outcome:
-        """Wait for the outcome of a call. Takes the lock.
+    def fetch(
+        self, sender: str, call_id: int, has_all_before: int = 0, number: int = 0, *, durable: bool = False
+    ) -> Outcome:
+        """Wait for the outcome of a call; with `durable` until a durable snapshot holds the call. Takes the lock.
 
         The driver already has the outcomes of all its calls before the number `has_all_before`. `number` is that of the
         call's message, 0 if the driver does not say it. Raises NotYet if other fetches need this thread; SystemDown;
-        NoAnswer if the outcome was fetched long ago, was lost when the system went back to a snapshot, or the driver
-        counts as dead.
+        NoAnswer if the outcome was fetched long ago, was lost when the system went back to a snapshot, can never be
+        durable as the actor has ended, or the driver counts as dead.
         """
         key = sender, call_id
+        if durable and not self._await_durable(key, number):
+            return self._never_durable(key)
         with self._lock:
             if 0 < number <= self._received.get(sender, 0):
                 return self._given_before(key)
@@ -178,6 +218,41 @@ class Outcomes:
         if waiter.outcome.error is not None:
             raise waiter.outcome.error.with_traceback(None)
         return waiter.outcome
+
+    def _await_durable(self, key: _Key, number: int) -> bool:
+        """Wait until a durable snapshot holds this call as handled. Returns False if that cannot be in this life."""
+        sender, call_id = key
+        assert number > 0, f"call {call_id} of {sender} does not say the number of its message"
+        with self._lock:
+            if number <= self._received.get(sender, 0) or self.durable.holds(sender, number):
+                return True
+            if self._down is not None or sender in self._gone:
+                return False
+            fetch = self.durable.enter(sender, call_id, number)
+            is_last, ends = self.durable.is_full, self.durable.ends
+        while not fetch.wait(STUCK_S if is_last else None):
+            with self._lock:
+                if self.durable.ends == ends:
+                    self.durable.make_room(self._kept)
+                ends = self.durable.ends
+        with self._lock:
+            return self.durable.holds(sender, number)
+
+    def _never_durable(self, key: _Key) -> Outcome:
+        sender, call_id = key
+        with self._lock:
+            if sender in self._gone:
+                raise NoAnswer(GONE)
+            assert self._down is not None, f"{key} may still get durable"
+            if isinstance(self._down.value, ActorExited) and call_id <= self._settled.get(sender, 0):
+                self._kept.pop(key, None)
+                raise NoAnswer(
+                    "the call was handled, and its actor ended before a durable snapshot held that: its result is not "
+                    "given, as it was asked for with durable=True"
+                )
+            if self._down.error is not None:
+                raise self._down.error.with_traceback(None)
+            return self._down
 
     def _find(self, sender: str, call_id: int, has_all_before: int) -> Outcome | None:
         outcome = self._kept.pop((sender, call_id), None)
@@ -235,6 +310,7 @@ class Outcomes:
     def forget(self, driver: str) -> None:
         """Forget the outcomes of this driver's calls: the driver is gone, or belongs to an earlier life."""
         self._gone.add(driver)
+        self.durable.forget(driver)
         for of_driver in (self._settled, self._fetched, self._fetched_before):
             of_driver.pop(driver, None)
         self._withheld = [withheld for withheld in self._withheld if withheld[0][0] != driver]
@@ -250,6 +326,7 @@ class Outcomes:
             waiter.give(self._down)
         self._waiting.clear()
         self._withheld.clear()
+        self.durable.shut()
 
 
 def failure(error: Exception, actor: str) -> ray.exceptions.RayError:

@@ -13,6 +13,7 @@ from rayshot.model.calls import OpenCall, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class
+from rayshot.model.methods import durable_inside
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import is_driver
@@ -26,7 +27,7 @@ from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.ray.shared_memory import note_buffers
 from rayshot.runtime.wire.dropping import Dropped
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
+from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 
 
 class ActorProcess:
@@ -48,7 +49,7 @@ class ActorProcess:
         self.runner = Runner(identity)
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
-        self.outcomes = Outcomes(self.runner.lock)
+        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, goes_back=identity.heals)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing)
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
@@ -85,8 +86,10 @@ class ActorProcess:
         """The channel to `receiver`."""
         return self.channels.channel(receiver)
 
-    def call(self, receiver: str, tell: bytes) -> Reply:
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Reply:
         """Send a call. Whether a reply is wanted is known at the handler's end. Threads of the user get no reply."""
+        if durable:
+            raise durable_inside(self.name, receiver)
         channel = self.channel(receiver)
         if not runs_here(self.cell):
             channel.append(tell)
@@ -151,6 +154,9 @@ class ActorProcess:
             outcome = Outcome(result, self.runner.participant.open_snapshots, size=size)
             self.outcomes.settle(sender, call_id, outcome, self.recording.deliveries.kept_from(sender, outcome.tags))
 
+    def _await_commits(self) -> None:
+        self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation)
+
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended. `token` names the coordinator's request, if any."""
         self.recording.requested.append(token)
@@ -207,6 +213,12 @@ class ActorProcess:
             self.outcomes.shut(error)
             self.runner.wake.notify_all()
             self.recording.deliveries.changed.notify_all()
+
+    def stop(self, stop: Stop) -> None:
+        """The system takes no messages any more. Call under the lock."""
+        if stop.savepoint is not None:
+            self.outcomes.durable.committed(stop.savepoint)
+        self.shut(stop.error())
 
     def wait_for_ends(self) -> None:
         """This actor waits to end, maybe for a snapshot whose end was not announced yet: ask the coordinator for it."""

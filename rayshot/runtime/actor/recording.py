@@ -56,6 +56,7 @@ class Recording:
         self.end: End | None = None
         self.capturer = Capturer(runner.name, spool_folder())
         self.deliveries = Deliveries(runner, outcomes, self.capturer)
+        self._outcomes = outcomes
         self._runner = runner
         self._channels = channels
         self._cell = cell
@@ -124,6 +125,7 @@ class Recording:
         received = self._channels.mailbox.received()
         if self._tracing.tracer is not None:
             self._tracing.tracer.recorded(snapshot, sent, received)
+        self._outcomes.recorded(snapshot, received)
         runner.handle(StateCaptured(snapshot, self._cell.born, sent, received))
         self._state = None
         if spreads(snapshot):

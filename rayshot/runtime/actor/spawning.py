@@ -10,6 +10,7 @@ import ray
 
 from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
+from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.ray.roster import Roster
@@ -22,6 +23,7 @@ GROUPS = {
     "transport": 1,
     "values": 1,
     "calls": CALLS_AT_ONCE,
+    "durable": DURABLE_AT_ONCE,
     "credit": 4,
     "control": 2,
     "load": 1,

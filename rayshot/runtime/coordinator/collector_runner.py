@@ -56,10 +56,11 @@ Begin = tuple[SnapshotId, int, frozenset[str], bool]
 class CollectorRunner:
     """See the module. `lock` covers the machine, the members and all snapshots `under_way`; each method takes it.
 
-    `config` says when snapshots begin by themselves. `committed` is the last commit of this life. `over` is the error
-    for a program that asks for a snapshot when the life is over; None before. `on_committed` is called without the
-    lock when a snapshot is durable. `on_final` is called under the lock when
-    the snapshot is durable with which the system stops, `on_fenced` when another life has taken the storage.
+    `config` says when snapshots begin by themselves. `committed` is the last commit of this life, and `advanced` its
+    last snapshot that was committed and advances. `over` is the error for a program that asks for a snapshot when the
+    life is over; None before. `on_committed` is called without the lock when a snapshot is durable. `on_final` is
+    called under the lock when the snapshot is durable with which the system stops, `on_fenced` when another life has
+    taken the storage.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class CollectorRunner:
         self.config = settings.snapshot
         self.under_way: dict[SnapshotId, UnderWay] = {}
         self.committed: CommitRecord | None = None
+        self.advanced: SnapshotId | None = None
         self.over: RayshotError | None = None
         self._traced_always = bool(settings.trace)
         self._early = EARLY if settings.failure.heals and settings.snapshot.interval_s is not None else 0
@@ -89,6 +91,8 @@ class CollectorRunner:
         self._admission, self._ends = Admission(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()
+        self._awaiting: set[str] = set()
+        """The actors at which outcomes wait for a durable snapshot."""
 
     def start(self) -> None:
         """Begin to commit."""
@@ -201,6 +205,7 @@ class CollectorRunner:
         with self.lock:
             self._admission.asked.drop(name)
             self._ends.leaving.discard(name)
+            self._awaiting.discard(name)
             for snapshot, under_way in self.under_way.items():
                 if under_way.request.order.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
@@ -211,6 +216,19 @@ class CollectorRunner:
         with self.lock:
             for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
                 self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
+
+    def await_commits(self, name: str) -> None:
+        """Outcomes wait at this actor for a durable snapshot: tell it of each that advances, and of the last one."""
+        with self.lock:
+            if self.config.interval_s is None and not self._awaiting:
+                log.warning(
+                    "%s: answers with durable=True wait for the next snapshot, and somebody must ask for it, as "
+                    "interval_s of the SnapshotConfig is None",
+                    name,
+                )
+            self._awaiting.add(name)
+            if self.advanced is not None:
+                self._members.tell(name, "advanced", self.advanced)
 
     def report(self, head: bytes, body: Body) -> None:
         """An actor brings a report."""
@@ -299,6 +317,10 @@ class CollectorRunner:
         record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
         with self.lock:
             self.committed = record
+            if record.advances:
+                self.advanced = record.snapshot
+                for name in self._awaiting:
+                    self._members.tell(name, "advanced", record.snapshot)
             self._early = max(0, self._early - 1)
             self._birth.end()
             self.handle(SnapshotStored(cut.snapshot))

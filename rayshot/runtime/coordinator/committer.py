@@ -202,6 +202,11 @@ class Committer:
         retained = self._repository.retained()
         return next((record for record in reversed(retained) if record.snapshot.incarnation == incarnation), None)
 
+    def newest_that_advances(self, incarnation: int) -> SnapshotId | None:
+        """The newest snapshot of the life `incarnation` that advances; None if it has none."""
+        back = self._repository.log.refresh().way_back
+        return back.snapshot if back is not None and back.snapshot.incarnation == incarnation else None
+
     def highest_counter(self, incarnation: int) -> int:
         """The highest counter, known to the storage, of all snapshots that the coordinator began in this life."""
         highest = 0

@@ -124,6 +124,12 @@ class Coordinator(DriverWatch, Questions):
             life.runner.leaving(name)
 
     @notice
+    def await_commits(self, name: str, incarnation: int) -> None:
+        """Outcomes wait at an actor for a durable snapshot: tell it at once, from now on, of each that advances."""
+        if (life := self._life_of(incarnation)) is not None:
+            life.runner.await_commits(name)
+
+    @notice
     def failed(self, name: str, detail: str, incarnation: int) -> None:
         """An actor reports a failure that ends the whole life."""
         if (life := self._life_of(incarnation)) is not None:

@@ -245,7 +245,8 @@ class Life:
         self.runner.end(stop.error())
 
     def _stop_finally(self, snapshot: SnapshotId) -> None:
-        self._stop(Stop(*self._name, None, f"it was stopped with the savepoint {snapshot}"))
+        why = f"it was stopped with the savepoint {snapshot}"
+        self._stop(Stop(*self._name, None, why, savepoint=snapshot if snapshot == self.runner.advanced else None))
 
     def shut_down(self, detail: str) -> None:
         """End all actors and vaults, and write nothing any more."""
@@ -332,6 +333,7 @@ class Life:
         remains = find_remains(self.members, self._committer, self.incarnation, self._name, self._settings.loading)
         self.members.know_ended(remains.ended)
         self.runner.committed = self._committer.newest_of(self.incarnation)
+        self.runner.advanced = self._committer.newest_that_advances(self.incarnation)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
             if answer.end is None:

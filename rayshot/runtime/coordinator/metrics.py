@@ -77,6 +77,12 @@ METRICS = (
     Metric("rayshot_messages_total", "Counter", "Messages that actors handled.", ("actor_class",)),
     Metric("rayshot_dead_letters_total", "Counter", "Messages that no actor could handle.", ("actor_class",)),
     Metric(
+        "rayshot_changed_answers_total",
+        "Counter",
+        "Calls that were answered otherwise after the system had gone back, where the first answer had been given.",
+        ("actor_class",),
+    ),
+    Metric(
         "rayshot_mailbox_messages",
         "Gauge",
         "Messages that wait at an actor; the maximum of its class.",
@@ -97,7 +103,7 @@ METRICS = (
 
 
 class ActorFigures(NamedTuple):
-    """An actor's answer. Messages are counts; `handled` and `dead_letters` count over its whole life."""
+    """An actor's answer. Messages are counts; `handled`, `dead_letters` and `changed_answers` count over a life."""
 
     actor_class: str
     handled: int
@@ -106,6 +112,7 @@ class ActorFigures(NamedTuple):
     outbox: int
     busy: bool
     full: bool
+    changed_answers: int = 0
 
 
 class SystemFigures(NamedTuple):
@@ -133,12 +140,13 @@ class ActorSums:
             if answer is None:
                 continue
             one = ActorFigures(*answer)
-            before_at, before = self._known.get(name, (now, one._replace(handled=0, dead_letters=0)))
+            before_at, before = self._known.get(name, (now, one._replace(handled=0, dead_letters=0, changed_answers=0)))
             self._known[name] = now, one
             of_class, past_s = sums[one.actor_class], now - before_at
             of_class["rayshot_actors"] += 1
             of_class["rayshot_messages_total"] += max(0, one.handled - before.handled)
             of_class["rayshot_dead_letters_total"] += max(0, one.dead_letters - before.dead_letters)
+            of_class["rayshot_changed_answers_total"] += max(0, one.changed_answers - before.changed_answers)
             of_class["rayshot_busy_seconds_total"] += past_s * one.busy
             of_class["rayshot_backpressured_seconds_total"] += past_s * one.full
             for metric, waiting in (("rayshot_mailbox_messages", one.mailbox), ("rayshot_outbox_messages", one.outbox)):

@@ -42,7 +42,11 @@ def find_remains(
     `name` is the system's name and its storage. `loading`: a restore began this life.
     """
     savepoint = committer.stopped_with(incarnation)
-    stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
+    stop = None
+    if savepoint is not None:
+        advances = savepoint == committer.newest_that_advances(incarnation)
+        why = f"it was stopped with the savepoint {savepoint}"
+        stop = Stop(*name, None, why, savepoint=savepoint if advances else None)
     roster = members.roster.all()
     found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}

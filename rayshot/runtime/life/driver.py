@@ -97,7 +97,7 @@ class DriverPort:
                 self.channels[receiver] = channel
         return channel
 
-    def call(self, receiver: str, tell: bytes) -> Any:
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Any:
         """Send a call and return an ObjectRef of its outcome at once, whatever the receiver does.
 
         If the receiver has ended, `ray.get` of the outcome raises ActorExited, as in Ray. Raises SystemDown; Ray's
@@ -105,6 +105,8 @@ class DriverPort:
         """
         channel = self.channel(receiver)
         fetch = self._fetch_of(channel)
+        if durable and fetch is not None and (handle := self.peers.find(receiver)) is not None:
+            fetch = handle.durable_result.remote
         with self.lock:
             if isinstance(channel.down, ActorExited):
                 return ray.put(channel.down)
@@ -114,7 +116,7 @@ class DriverPort:
             self.calls.check_room(receiver)
             call_id = self.calls.next_id()
             gates = channel.put_call(self.codec.call(call_id, tell))
-            number = channel.sent if self.keeps else 0
+            number = channel.sent if self.keeps or durable else 0
             tags, result = fetch(pack((self.name, call_id, self.calls.first_open(receiver), number)), *gates)
             self.calls.made(receiver, call_id, tags, number)
         return result

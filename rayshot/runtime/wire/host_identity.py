@@ -111,7 +111,8 @@ class Abandoned:
 class Stop:
     """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown.
 
-    `goes_back`: only this life is over, because the system goes back to a snapshot by itself.
+    `goes_back`: only this life is over, because the system goes back to a snapshot by itself. `savepoint` is the one
+    with which it was stopped, if that advances.
     """
 
     system: str
@@ -119,6 +120,7 @@ class Stop:
     actor: str | None
     detail: str
     goes_back: bool = False
+    savepoint: SnapshotId | None = None
 
     def error(self) -> SystemDown:
         """The error that every caller gets."""

@@ -316,6 +316,9 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         )
         self.note(f"snapshot {snapshot.id} is complete, with {snapshot.in_flight} messages in flight")
         self.snapshots.append(snapshot)
+        if cut.advances:
+            received = {of.channel.receiver: of.received for of in cut.channels if of.channel.sender == DRIVER}
+            self.driver.covered(cut.snapshot.incarnation, received, frozenset(cut.ended))
         coordinator.tell(SnapshotStored(snapshot.id))
 
     def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:

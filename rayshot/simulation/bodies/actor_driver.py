@@ -81,6 +81,18 @@ class _Answer(NamedTuple):
     incarnation: int
 
 
+class _Covered(NamedTuple):
+    """A durable snapshot that advances: what it has of this driver as handled, by receiver, and who has ended in it."""
+
+    incarnation: int
+    received: Mapping[str, int]
+    ended: frozenset[str]
+
+    def holds(self, receiver: str, number: int) -> bool:
+        """Whether it has an answered call as handled."""
+        return receiver in self.ended or number <= self.received.get(receiver, 0)
+
+
 class ActorDriver(SimulatedDriver):
     """See the module."""
 
@@ -94,6 +106,10 @@ class ActorDriver(SimulatedDriver):
         """Call -> its receiver, and the number of its message."""
         self._answers: list[_Answer] = []
         """Those of a life of which the driver has not heard yet."""
+        self._durable: dict[int, _Answer | None] = {}
+        """Calls whose results wait for a durable snapshot, with their answers where these are there."""
+        self._covered: list[_Covered] = []
+        """Durable snapshots of a life of which the driver has not heard yet."""
         self.before = dict(sent)
         self.taken.update(sent)
         self.ended = set(gone)
@@ -114,13 +130,15 @@ class ActorDriver(SimulatedDriver):
         """The channel to `receiver`."""
         return DriverOutPort(self, receiver)
 
-    def call(self, receiver: str, tell: bytes) -> Future:
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Future:
         """Send a call; returns a Future of its result."""
         call_id = next(_call_ids)
         future = Future(f"call {call_id} at {receiver!r}", self.world.run_until)
         self.send(receiver, self.codec.call(call_id, tell))
         self._futures[call_id] = future
         self._calls[call_id] = receiver, self.sent(receiver)
+        if durable:
+            self._durable[call_id] = None
         return future
 
     def spawn(
@@ -174,8 +192,25 @@ class ActorDriver(SimulatedDriver):
         for answer in taken:
             of = self._calls.get(answer.call_id, ("", 0))
             self.tell(AnswerArrived(answer.tags, *of, answer.incarnation))
-            if answer.call_id in self._futures:
+            if answer.call_id in self._durable:
+                self._durable[answer.call_id] = answer
+            elif answer.call_id in self._futures:
                 self._futures[answer.call_id].settle(answer.value, ok=answer.ok)
+        covered = [cut for cut in self._covered if cut.incarnation <= self.machine.incarnation]
+        self._covered = [cut for cut in self._covered if cut.incarnation > self.machine.incarnation]
+        for cut in covered:
+            self._give_durable(cut)
+
+    def covered(self, incarnation: int, received: Mapping[str, int], ended: frozenset[str]) -> None:
+        """A durable snapshot of this life advances; it has these messages of this driver as handled, by receiver."""
+        self._covered.append(_Covered(incarnation, received, ended))
+        self._take_answers()
+
+    def _give_durable(self, cut: _Covered) -> None:
+        for call_id, answer in tuple(self._durable.items()):
+            if answer is not None and cut.holds(*self._calls[call_id]):
+                del self._durable[call_id]
+                self._futures[call_id].settle(answer.value, ok=answer.ok)
 
     # Transport -------------------------------------------------------------------------------------------------
 
@@ -185,6 +220,7 @@ class ActorDriver(SimulatedDriver):
         """Note that the system went back to a cut with these numbers of this driver: sent, and processed of these."""
         self.tell(RolledBack(incarnation, sent, gone, received))
         self.ended = set(gone)
+        self._durable = dict.fromkeys(self._durable)  # their calls are handled again
         for receiver in self.waiting():
             self.world.driver_has_to_send(receiver)
         self._take_answers()

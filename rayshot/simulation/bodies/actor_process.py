@@ -17,6 +17,7 @@ from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import ActorLoop, Coroutines
 from rayshot.model.handle import ActorHandle
+from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
@@ -156,8 +157,10 @@ class ActorProcess(Process):
             )
         self._sends.append((receiver, message))
 
-    def call(self, receiver: str, tell: bytes) -> Reply:
+    def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Reply:
         """Send a call; when the handler ends, it is known whether it wants a reply."""
+        if durable:
+            raise durable_inside(self.name, receiver)
         call = OpenCall(tell)
         self.send(receiver, call)
         self.cell.open_calls.append(call)
