@@ -244,7 +244,8 @@ class Outcomes:
             if sender in self._gone:
                 raise NoAnswer(GONE)
             assert self._down is not None, f"{key} may still get durable"
-            if isinstance(self._down.value, ActorExited) and call_id <= self._settled.get(sender, 0):
+            has_ended = isinstance(self._down.error or self._down.value, ActorExited)
+            if has_ended and call_id <= self._settled.get(sender, 0):
                 self._kept.pop(key, None)
                 raise NoAnswer(
                     "the call was handled, and its actor ended before a durable snapshot held that: its result is not "

@@ -119,6 +119,8 @@ class DriverPort:
             number = channel.sent if self.keeps or durable else 0
             tags, result = fetch(pack((self.name, call_id, self.calls.first_open(receiver), number)), *gates)
             self.calls.made(receiver, call_id, tags, number)
+        if durable:
+            self.lasting.durable_calls.made(receiver, tags)
         return result
 
     def _fetch_of(self, channel: DriverChannel) -> Callable[..., Any] | None:

@@ -13,6 +13,7 @@ from rayshot.runtime.life.births import Births
 from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.driver_channel import DriverChannel
+from rayshot.runtime.life.durable_calls import DurableCalls
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.ray.naming import new_driver_name
@@ -72,6 +73,7 @@ class Lasting:
         self.budget = Budget()
         self.over: set[str] = set()
         self.dropped = Dropped(self._end_dropped)
+        self.durable_calls = DurableCalls(self._end_dropped)
         self.presence = Presence(self.name, identity.coordinator, self._submit, self._lose_coordinator)
 
     def take_mentioned(self) -> set[str]:
@@ -102,7 +104,8 @@ class Lasting:
         return self.port.peers.find(name)
 
     def _end_dropped(self, name: str) -> None:
-        self.port.end_dropped(name)
+        if not self.durable_calls.postpone(name):
+            self.port.end_dropped(name)
 
     def _submit(self, task: Callable[[], None]) -> None:
         self.port.peers.submit(task)
