@@ -150,6 +150,7 @@ def test_the_coordinator_dies_when_the_snapshot_is_durable_and_before_it_has_tol
     die_at(system, place)
     threading.Thread(target=ask_in_vain, args=(system,), daemon=True).start()
     assert ray.get(ref, timeout=60) == 1
+    assert len(system.snapshots()) == 1
 
 
 def test_a_till_that_pays_what_was_answered_durably_pays_each_once_whatever_is_killed(new_system):

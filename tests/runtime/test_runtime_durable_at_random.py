@@ -233,6 +233,16 @@ def test_a_fetch_that_comes_after_the_commit_of_the_snapshot_is_answered_at_once
     assert actor.asked == 0
 
 
+def test_news_of_an_older_snapshot_that_come_late_take_nothing_back(actor):
+    with actor.lock:
+        actor.outcomes.recorded(snapshot(1), {})
+        actor.outcomes.settle("driver:a", 1, Outcome("one"))
+        actor.outcomes.recorded(snapshot(2), {"driver:a": 1})
+        for counter in (2, 1):
+            actor.outcomes.durable.committed(snapshot(counter))
+    assert actor.outcomes.fetch("driver:a", 1, 0, 1, durable=True).value == "one"
+
+
 def test_a_fetch_asks_for_news_once_and_is_answered_by_a_snapshot_that_was_recorded_before_it_came(actor):
     with actor.lock:
         actor.outcomes.settle("driver:a", 1, Outcome("one"))
