@@ -28,6 +28,7 @@ _OPTIONS = {
 }
 """Options that are refused, each with the reason and the line of the table."""
 _TAKEN = frozenset({"num_returns", "max_task_retries", "name"})
+DURABLE_PAGE = "docs/healing.md#answers-that-are-durable"
 _OF_CALLS = frozenset({"durable"})
 """Options that only `handle.method.options(...)` takes: `check_durable` checks them."""
 _OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
@@ -108,7 +109,7 @@ def check_durable(whose: str, durable: object, returns: int) -> bool:
     if durable and returns == 0:
         raise ConfigError(
             f"{whose}: durable=True is for a result, and this call has none: let the method return something, and "
-            f"leave num_returns=0 out; see {porting('durable')}"
+            f"leave num_returns=0 out; see {DURABLE_PAGE}"
         )
     return durable
 
@@ -118,7 +119,7 @@ def durable_inside(actor: str, receiver: str) -> ConfigError:
     return ConfigError(
         f"actor {actor!r} asked {receiver!r} for a durable result: a handler that waited for it would wait for itself, "
         "as no snapshot is recorded while it runs. Ask in the program, a task or a plain actor. What an actor knows "
-        f"goes back with it, so here a call without durable=True is enough; see {porting('durable')}",
+        f"goes back with it, so here a call without durable=True is enough; see {DURABLE_PAGE}",
         actor=actor,
     )
 
