@@ -245,6 +245,10 @@ class MigrationFailed(Incompatible):
     """A class's `migrate` did not migrate a recorded state to the class's version."""
 
 
+class HookFailed(Incompatible):
+    """A class's `on_restore` raised, so the actor cannot go on from the snapshot."""
+
+
 class PythonMismatch(Incompatible):
     """The snapshot holds code by value. Only the minor version of Python that wrote it can read it."""
 

@@ -21,6 +21,7 @@ from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import dump_state, load_state
+from rayshot.model.calling_hooks import tell_of_restore
 from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
@@ -134,8 +135,9 @@ class Replay:
         if entry.state is None:
             return False
         stream = base.read(entry.state.stream)
-        anew = base.id.incarnation != self._snapshot.id.incarnation and holds_code(stream)
-        self._moved = anew or (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
+        restored = base.id.incarnation != self._snapshot.id.incarnation
+        renamed = (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
+        self._moved = (restored and holds_code(stream)) or renamed
         class_pickle = None if now.class_pickle is None else self._snapshot.read(now.class_pickle)
         named = now.class_module, now.class_name
         specification = ActorSpecification(*named, class_pickle, now.methods, now.options, now.version)
@@ -146,6 +148,9 @@ class Replay:
             self.cell.load(load_state(stream, buffers, own), entry.version)
         except (ImportError, AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
+        if restored:
+            tell_of_restore(self.cell)
+            self.sent.clear()
         return entry.version < now.version
 
     def run(self, events: Sequence[Event]) -> int:

@@ -196,12 +196,17 @@ class Cell:
             self.told("__init__")
         self.constructing = True
         try:
-            is_async = _has_coroutines(self.instance, specification.methods)
-            _to_completion(self.instance.__init__, self.coroutines, is_async=is_async)(*args, **kwargs)
+            self.to_completion(self.instance.__init__)(*args, **kwargs)
         except BaseException:
             self.specification = None  # not born after all
             raise
         self.constructing = False
+
+    def to_completion(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of this actor; if it is `async def`, a function that calls it and waits for its end."""
+        assert self.specification is not None
+        is_async = _has_coroutines(self.instance, self.specification.methods)
+        return _to_completion(method, self.coroutines, is_async=is_async)
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)

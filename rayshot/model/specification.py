@@ -16,6 +16,7 @@ from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.suggestion import did_you_mean
 from rayshot.format.walking import count_documents
+from rayshot.model.hooks import HOOKS, check_hooks
 from rayshot.model.methods import check_methods, methods_of, porting, warn_of_retries
 from rayshot.model.versions import hooks_of, version_of
 
@@ -92,7 +93,7 @@ class ActorSpecification:
             module,
             name,
             dump_class(user_class) if by_value else None,
-            tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
+            tuple(name for name in methods_of(user_class) if name not in HOOKS | hooks_of(user_class)),
             check_options(options),
             version_of(user_class),
         )
@@ -177,6 +178,7 @@ def check_class(user_class: type) -> type:
             "keep it in one of them"
         )
     check_methods(user_class)
+    check_hooks(user_class)
     return user_class
 
 

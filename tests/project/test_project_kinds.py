@@ -27,6 +27,7 @@ KINDS = {
     "foreign_lake",
     "format_too_new",
     "head_lost",
+    "hook_failed",
     "incomparable",
     "incompatible",
     "inconsistent_cut",

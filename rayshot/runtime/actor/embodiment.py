@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rayshot.errors import SystemRecovering
+from rayshot.errors import SystemRecovering, SystemStopped
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 
 log = logging.getLogger("rayshot")
 HANDLER_S = 0.5
-"""A handler of the old life has so many seconds to end, then as many after an exception was raised in it."""
+"""A handler of the old life has so many seconds to end, then as many after an exception was raised in it. So has its
+hook that says that the actor goes back."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,18 @@ class Embodiment:
         """Whether this life is over because the system goes back to a snapshot."""
         return isinstance(self.process.runner.down, SystemRecovering)
 
+    def begin(self) -> None:
+        """The actor was loaded: call its hook, then handle messages when it is resumed. Raises HookFailed."""
+        self.worker.start()
+        try:
+            self.worker.tell_of_restore()
+        except BaseException:
+            with self.process.runner.lock:
+                self.process.shut(SystemStopped(f"actor {self.process.name!r} could not be loaded"))
+            raise
+
     def leave(self, why: SystemRecovering, end_process: Callable[[int], object] = os._exit) -> None:
-        """Work no more. If a handler does not end in time, end this process: another one takes its place.
+        """Work no more. If a handler or the hook does not end in time, end this process: another takes its place.
 
         A handler that went on would use the files and connections of the new life beside it.
         """
@@ -43,10 +54,11 @@ class Embodiment:
             for snapshot in process.runner.participant.open_snapshots:
                 process.runner.handle(DeadlinePassed(snapshot))  # what was captured for it is removed
             process.shut(why)
-        if not worker.join(HANDLER_S):
-            worker.interrupt()
-            if not worker.join(HANDLER_S):
-                log.error("%s: a handler does not end, and the system goes back: its process ends", process.name)
-                end_process(1)
+        for has_ended in (worker.rest, worker.join):
+            if not has_ended(HANDLER_S):
+                worker.interrupt()
+                if not has_ended(HANDLER_S):
+                    log.error("%s: a handler does not end, and the system goes back: its process ends", process.name)
+                    end_process(1)
         process.cell.drop()
         gc.collect()

@@ -326,9 +326,11 @@ class Host(Answering):
         """Become an actor from a snapshot; handle no messages until `resume`."""
         from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
-        load_process(self._process, plan)
-        if self._process.cell.born:
-            name_in_logs(self._process.cell.instance)
+        embodiment = self._embodiment
+        load_process(embodiment.process, plan)
+        if embodiment.process.cell.born:
+            name_in_logs(embodiment.process.cell.instance)
+        embodiment.worker.tell_of_restore()
 
     @ray.method(concurrency_group="load")
     def go_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
@@ -349,11 +351,11 @@ class Host(Answering):
             after = embody(identity, before, plan, Host)
             if after.process.cell.born:
                 name_in_logs(after.process.cell.instance)
+            after.begin()
             with self._changing:
                 self._embodiment, self._joined_term = after, issuer.term
                 self._asked_at, self._highest_counter = {}, 0
                 self._changing.notify_all()
-            after.worker.start()
             return self._node
 
     @order

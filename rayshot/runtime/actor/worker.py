@@ -6,12 +6,15 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import SystemDown
+from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, method_of
 from rayshot.format.walking import count_documents
+from rayshot.model.calling_hooks import tell_of_restore, tell_of_rollback
 from rayshot.model.current import enter
+from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
@@ -50,19 +53,39 @@ class Worker:
         self._cell.number_now = self._number_now
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
+        self._restored: Future[None] | None = None
+        self._at_rest = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
     def start(self) -> None:
         """Begin to handle messages."""
         self._thread.start()
 
-    def join(self, timeout_s: float) -> bool:
+    def tell_of_restore(self) -> None:
+        """The actor was loaded from a snapshot: call its hook before it handles anything. Returns when this has ended.
+
+        Raises HookFailed; what stops the actor meanwhile.
+        """
+        told: Future[None] = Future()
+        with self._runner.lock:
+            if self._runner.down is not None:
+                raise self._runner.down
+            self._restored = told
+            self._runner.interrupted = True
+            self._runner.wake.notify_all()
+        told.result()
+
+    def rest(self, timeout_s: float) -> bool:
         """After a stop: wait up to `timeout_s` seconds for the end of the running handler. Returns whether it ended."""
+        return self._at_rest.wait(timeout_s)
+
+    def join(self, timeout_s: float) -> bool:
+        """After a stop: as `rest`, and also for the hook that is called when the actor goes back to a snapshot."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def interrupt(self) -> None:
-        """After a stop: raise an exception in the running handler, which comes when it runs Python code next."""
+        """After a stop: raise an exception in the running handler or hook, when it runs Python code next."""
         if self.handling is not None and (thread := self._thread.ident) is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
 
@@ -79,6 +102,20 @@ class Worker:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
             self._process.fail(f"its worker failed: {error!r}")
         finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """No message is handled any more: let go of what the actor holds."""
+        self.handling = None
+        self._at_rest.set()
+        try:
+            if isinstance(self._runner.down, SystemRecovering):
+                self.handling = [ON_ROLLBACK]
+                tell_of_rollback(self._cell)
+        except _Interrupted:
+            log.warning("%s: %s was interrupted, as it took too long", self._process.name, ON_ROLLBACK)
+        finally:
+            self.handling = None
             self._cell.coroutines.close()
 
     def _next(self) -> Delivery | None:
@@ -196,6 +233,8 @@ class Worker:
     def _do_what_waits(self) -> None:
         runner, channels, recording = self._runner, self._channels, self._recording
         runner.interrupted = False
+        if self._restored is not None:
+            self._tell_of_restore(self._restored)
         if channels.unconnected and not (self._cell.constructing or runner.loading):
             channels.connect_all()
         if self._cell.open_calls:
@@ -209,6 +248,19 @@ class Worker:
             self._stand_still()
         if channels.congestion:
             self._wait_for_room()
+
+    def _tell_of_restore(self, told: Future[None]) -> None:
+        self._restored, self.handling = None, [ON_RESTORE]
+        try:
+            tell_of_restore(self._cell)
+        except BaseException as error:
+            told.set_exception(error if isinstance(error, Exception) else self._runner.down)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            told.set_result(None)
+        finally:
+            self.handling = None
 
     def _stand_still(self) -> None:
         """While a snapshot stops the world, run no handlers and fire no timers, but record."""

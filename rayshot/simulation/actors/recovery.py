@@ -146,6 +146,11 @@ class RecoverableActors(ActorNetwork):
         if order.process in self.lives[self.incarnation].processes:
             super().on_load(decider, order)
 
+    def on_resume(self, process: ActorProcess) -> None:
+        """See RollingBackNetwork."""
+        super().on_resume(process)
+        process.resumed()
+
     def on_loaded(self, decider: Decider, event: ProcessLoaded) -> None:
         """See RollingBackNetwork."""
         self.note(f"{event.process} is loaded")
@@ -160,6 +165,7 @@ class RecoverableActors(ActorNetwork):
         try:
             _fill(process, snapshot, number)
             load_cell(process.cell, snapshot.actors[name], snapshot.names)
+            process.tell_of_restore()
         finally:
             swap_port(before)
         return process

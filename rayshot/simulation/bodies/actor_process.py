@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
+from rayshot.model.calling_hooks import tell_of_restore
 from rayshot.model.calls import OpenCall, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
@@ -105,6 +106,7 @@ class ActorProcess(Process):
         self._gone: set[str] = set()
         self._refused: dict[str, int] = {}
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
+        self._sent_by_hook: list[tuple[str, bytes | OpenCall]] = []
         self._requests = 0
 
     @property
@@ -205,6 +207,23 @@ class ActorProcess(Process):
     def has_own_mail(self) -> bool:
         """Whether messages are waiting that this actor sent to itself."""
         return bool(self.mailbox.get(self.name))
+
+    # A restore -------------------------------------------------------------------------------------------------
+
+    def tell_of_restore(self) -> None:
+        """The actor has its state: call its hook. What this sends leaves with `resumed`. Raises HookFailed."""
+        self._sends = []
+        try:
+            with no_loop_around():
+                tell_of_restore(self.cell)
+        finally:
+            self._sent_by_hook, self._sends = self._sends, None
+            self.cell.open_calls.clear()
+
+    def resumed(self) -> None:
+        """All actors are loaded."""
+        sends, self._sent_by_hook = self._sent_by_hook, []
+        self._send_all(sends)
 
     # Between two handlers --------------------------------------------------------------------------------------
 

@@ -1,0 +1,128 @@
+"""Hooks of an actor's class: `on_rollback` on the old object, `on_restore` on the new one, on the handlers' thread."""
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import SnapshotConfig
+from rayshot.errors import HookFailed, RestoreFailed
+from tests.runtime.healed import HEALS, Post, kill, pid_of, ring, until_it_runs, until_it_stops
+from tests.runtime.hooked import Clerk, Odd, Teller
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+
+
+def healing(new_system):
+    return new_system(failure=HEALS, snapshot=SnapshotConfig())
+
+
+def odd(system, tmp_path):
+    """An actor with hooks, in a system with a ring of others and a snapshot; and what makes its hooks do things."""
+    ring()
+    actor = Odd.options(name="odd").remote(str(tmp_path))
+    ray.get(actor.read.remote())
+    system.snapshot()
+    return lambda what: (tmp_path / what).touch()
+
+
+def test_the_old_object_closes_its_files_and_the_new_one_opens_them_on_the_thread_of_the_handlers(new_system, tmp_path):
+    system = healing(new_system)
+    ring()
+    clerk = Clerk.options(name="clerk").remote(str(tmp_path))
+    ray.get(clerk.add.remote())
+    system.snapshot()
+    pid = pid_of(system, "clerk")
+    clerk.add.tell()
+    ray.get(clerk.read.remote())
+    kill(system, "post1")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(clerk.read.remote()) == 2
+    expected = [f"adds {pid} 1", f"adds {pid} 2", f"goes back {pid} 2", f"is back {pid} 1", f"adds {pid} 2"]
+    assert ray.get(clerk.said.remote()) == expected
+
+
+def test_an_actor_that_was_killed_hears_only_in_its_new_process_that_it_is_back(new_system, tmp_path):
+    system = healing(new_system)
+    ring()
+    clerk = Clerk.options(name="clerk").remote(str(tmp_path))
+    ray.get(clerk.add.remote())
+    system.snapshot()
+    before = pid_of(system, "clerk")
+    kill(system, "clerk")
+    after = until_it_runs(system)["actors"]["clerk"]["pid"]
+    system.wait_until_running(30)
+    assert ray.get(clerk.said.remote()) == [f"adds {before} 1", f"is back {after} 1"]
+
+
+def test_a_restore_and_a_restart_call_on_restore_too(new_system, tmp_path):
+    system = new_system()
+    clerk = Clerk.options(name="clerk").remote(str(tmp_path))
+    ray.get(clerk.add.remote())
+    later = system.restart()
+    said = ray.get(later.get_actor("clerk").said.remote())
+    assert [what.rsplit(" ", 2)[0] for what in said] == ["adds", "is back"]
+    later.shutdown()
+    with rayshot.restore(later.storage, system=later.name) as again:
+        said = ray.get(again.get_actor("clerk").said.remote())
+        assert [what.rsplit(" ", 2)[0] for what in said] == ["adds", "is back", "is back"]
+
+
+def test_an_error_in_on_rollback_keeps_nobody_from_going_back(new_system, tmp_path):
+    system = healing(new_system)
+    odd(system, tmp_path)("on_rollback-raises")
+    before = pid_of(system, "odd")
+    kill(system, "post1")
+    assert until_it_runs(system)["actors"]["odd"]["pid"] == before
+
+
+def test_an_on_rollback_that_takes_too_long_is_interrupted(new_system, tmp_path):
+    system = healing(new_system)
+    odd(system, tmp_path)("on_rollback-sleeps")
+    before = pid_of(system, "odd")
+    kill(system, "post1")
+    assert until_it_runs(system)["actors"]["odd"]["pid"] == before
+    assert not (tmp_path / "on_rollback-ended").exists()
+
+
+def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system, tmp_path):
+    system = healing(new_system)
+    odd(system, tmp_path)("on_rollback-hangs")
+    before = pid_of(system, "odd")
+    kill(system, "post1")
+    assert until_it_runs(system)["actors"]["odd"]["pid"] != before
+
+
+@pytest.mark.parametrize("killed", ["post1", "odd"])
+def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_actor(new_system, tmp_path, killed):
+    system = healing(new_system)
+    odd(system, tmp_path)("on_restore-raises")
+    kill(system, killed)
+    assert "actor 'odd': tests.runtime.hooked.Odd.on_restore raised OSError('no such socket')" in (
+        until_it_stops(system)
+    )
+
+
+def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path):
+    system = new_system()
+    odd(system, tmp_path)("on_restore-raises")
+    system.shutdown()
+    with pytest.raises(RestoreFailed, match="no such socket") as raised:
+        rayshot.restore(system.storage, system=system.name)
+    assert isinstance(raised.value.__cause__, HookFailed)
+
+
+def test_what_on_restore_tells_arrives_in_the_new_life(new_system):
+    system = healing(new_system)
+    ear = Post.options(name="ear").remote()
+    tellers = [Teller.options(name=f"teller{k}").remote(ear) for k in range(3)]
+    ray.get([teller.ready.remote() for teller in tellers])
+    ring()
+    system.snapshot()
+    kill(system, "post0", "ear", "teller1")
+    now = until_it_runs(system)
+    system.wait_until_running(30)
+    pids = {now["actors"][f"teller{k}"]["pid"] for k in range(3)}
+    told = eventually(lambda: (heard := ray.get(ear.told.remote())) and len(heard) == 6 and heard, 10)
+    assert set(told) == pids | {0}
