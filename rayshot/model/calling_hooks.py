@@ -20,16 +20,20 @@ def tell_of_restore(cell: Cell) -> None:
     try:
         _call(cell, ON_RESTORE)
     except (Exception, SystemExit) as error:
-        user_class = type(cell.instance)
-        class_name = f"{user_class.__module__}.{user_class.__qualname__}"
         place = traceback.extract_tb(error.__traceback__)[-1]
-        raise HookFailed(
-            f"actor {cell.name!r}: {class_name}.{ON_RESTORE} raised {error!r} at "
-            f"{PurePath(place.filename).name}:{place.lineno}, so the actor cannot go on from the snapshot",
-            actor=cell.name,
-            class_name=class_name,
-            hook=ON_RESTORE,
-        ) from error
+        raise _failed(cell, f"raised {error!r} at {PurePath(place.filename).name}:{place.lineno}") from error
+
+
+def does_not_end(cell: Cell, seconds: float) -> HookFailed:
+    """The error for an `on_restore` that runs for so many seconds."""
+    return _failed(cell, f"has not ended after {seconds:g} s")
+
+
+def _failed(cell: Cell, why: str) -> HookFailed:
+    user_class = type(cell.instance)
+    class_name = f"{user_class.__module__}.{user_class.__qualname__}"
+    text = f"actor {cell.name!r}: {class_name}.{ON_RESTORE} {why}, so the actor cannot go on from the snapshot"
+    return HookFailed(text, actor=cell.name, class_name=class_name, hook=ON_RESTORE)
 
 
 def tell_of_rollback(cell: Cell) -> None:

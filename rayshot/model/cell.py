@@ -18,6 +18,7 @@ from rayshot.errors import (
 from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
 from rayshot.model.event_loop import Coroutines
+from rayshot.model.hooks import HOOKS
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
@@ -60,7 +61,7 @@ class _Handlers(dict[str, Callable[..., Any]]):
     def __init__(self, instance: object, methods: Sequence[str], name: str, coroutines: Coroutines) -> None:
         super().__init__()
         self._instance = instance
-        self._methods = frozenset(methods)
+        self._methods = frozenset(methods) - HOOKS  # older snapshots may have one among the methods
         self._name = name
         self._coroutines = coroutines
         self._is_async = _has_coroutines(instance, methods)

@@ -94,14 +94,37 @@ def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system,
     assert until_it_runs(system)["actors"]["odd"]["pid"] != before
 
 
+def be_impatient(system):
+    """It starts a process again without a pause, and few times."""
+
+    def be(_):
+        from rayshot.protocol import recovery
+
+        recovery.START_PAUSE_S, recovery.STARTS_MAX = 0.1, 4
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(be))
+
+
 @pytest.mark.parametrize("killed", ["post1", "odd"])
 def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_actor(new_system, tmp_path, killed):
     system = healing(new_system)
     odd(system, tmp_path)("on_restore-raises")
+    be_impatient(system)
     kill(system, killed)
-    assert "actor 'odd': tests.runtime.hooked.Odd.on_restore raised OSError('no such socket')" in (
-        until_it_stops(system)
-    )
+    why = until_it_stops(system)
+    assert "actor 'odd': tests.runtime.hooked.Odd.on_restore raised OSError('no such socket')" in why
+
+
+@pytest.mark.parametrize("killed", ["post1", "odd"])
+def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp_path, killed):
+    system = healing(new_system)
+    odd(system, tmp_path)("on_restore-raises")
+    kill(system, killed)
+    eventually(lambda: "on_restore raised" in system.status().detail, 20)
+    (tmp_path / "on_restore-raises").unlink()
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(system.get_actor("odd").read.remote()) == []
 
 
 def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path):

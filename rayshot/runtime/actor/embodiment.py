@@ -34,14 +34,21 @@ class Embodiment:
         """Whether this life is over because the system goes back to a snapshot."""
         return isinstance(self.process.runner.down, SystemRecovering)
 
-    def begin(self) -> None:
-        """The actor was loaded: call its hook, then handle messages when it is resumed. Raises HookFailed."""
-        self.worker.start()
+    def begin(self, end_process: Callable[[int], object] = os._exit) -> None:
+        """The actor was loaded: call its hook, then handle messages when it is resumed.
+
+        Raises HookFailed. If the hook does not end, end this process: another one takes its place.
+        """
+        process, worker = self.process, self.worker
+        worker.start()
         try:
-            self.worker.tell_of_restore()
+            worker.tell_of_restore()
         except BaseException:
-            with self.process.runner.lock:
-                self.process.shut(SystemStopped(f"actor {self.process.name!r} could not be loaded"))
+            with process.runner.lock:
+                process.shut(SystemStopped(f"actor {process.name!r} could not be loaded"))
+            if not worker.join(HANDLER_S):
+                log.exception("%s: its process ends", process.name)
+                end_process(1)
             raise
 
     def leave(self, why: SystemRecovering, end_process: Callable[[int], object] = os._exit) -> None:

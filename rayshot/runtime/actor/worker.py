@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, method_of
 from rayshot.format.walking import count_documents
-from rayshot.model.calling_hooks import tell_of_restore, tell_of_rollback
+from rayshot.model.calling_hooks import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.current import enter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 UNREADY_AT_END_S = 30.0
 """An actor that ends waits so many seconds for objects that it sent to get ready."""
+RESTORE_S = 60.0
+"""The hook `on_restore` has so many seconds: all others wait for it."""
 log = logging.getLogger("rayshot")
 
 
@@ -64,7 +66,7 @@ class Worker:
     def tell_of_restore(self) -> None:
         """The actor was loaded from a snapshot: call its hook before it handles anything. Returns when this has ended.
 
-        Raises HookFailed; what stops the actor meanwhile.
+        Raises HookFailed, also after RESTORE_S seconds; what stops the actor meanwhile.
         """
         told: Future[None] = Future()
         with self._runner.lock:
@@ -73,7 +75,12 @@ class Worker:
             self._restored = told
             self._runner.interrupted = True
             self._runner.wake.notify_all()
-        told.result()
+        try:
+            told.result(RESTORE_S)
+        except TimeoutError as error:
+            if told.done():  # the hook itself raised it
+                raise
+            raise does_not_end(self._cell, RESTORE_S) from error
 
     def rest(self, timeout_s: float) -> bool:
         """After a stop: wait up to `timeout_s` seconds for the end of the running handler. Returns whether it ended."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
-from rayshot.errors import Damaged, Fenced, Incompatible, RayshotError, StoreError
+from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotError, StoreError
 from rayshot.protocol.recovering import (
     BeginLife,
     LifeBegan,
@@ -307,12 +307,16 @@ class Healer:
             return
         del self._loads[name]
         lost = life, _, start = order.life, name, order.start
+        if isinstance(result, Exception) and load.living is None:
+            ray.kill(load.host)  # another start makes another process, under the same name
         match result:
             case ray.exceptions.ActorDiedError():
                 self._left.pop(name, None)
                 self._handle(ProcessLost(*lost, in_short(result), now))
             case ray.exceptions.RayTaskError(cause=StoreError() as cause):
                 self._handle(LoadRefused(life, name, start, cause.message))
+            case ray.exceptions.RayTaskError(cause=HookFailed() as cause):
+                self._handle(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
             case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
                 self._handle(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
             case Exception():
