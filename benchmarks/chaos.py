@@ -171,7 +171,7 @@ class Chaos:
 
     def _note_rollbacks(self) -> None:
         """A new coordinator does not know those of the one before."""
-        self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries}
+        self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries if one.phases}
 
     def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
         """Tell for so long, and let something fail every so many seconds."""

@@ -225,7 +225,13 @@ class Committer:
     @property
     def went_back(self) -> bool:
         """Whether a rollback began this life."""
-        return isinstance(self._repository.log.history.restores.get(self.incarnation), RollbackRecord)
+        return self.rollback is not None
+
+    @property
+    def rollback(self) -> RollbackRecord | None:
+        """The record of the rollback that began this life, if one did."""
+        record = self._repository.log.history.restores.get(self.incarnation)
+        return record if isinstance(record, RollbackRecord) else None
 
     @property
     def past(self) -> Past:

@@ -16,7 +16,7 @@ from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.clock import start_clock
+from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.life import Life
@@ -31,6 +31,7 @@ from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import Body, unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import RECOVERING
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
+REPORT_S = 10.0
 END_S = 0.5
 """A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
 GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
@@ -224,6 +226,16 @@ class Coordinator(DriverWatch, Questions):
         """See `System.status`."""
         healing = {"recovering": "", "recoveries": ()} if self._healer is None else self._healer.status()
         return {**self._life.status(), **healing}
+
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    def recoveries(self, above: int, life: int) -> tuple[RecoveryReport, ...]:
+        """The reports of lives above this one, once that of `life` is there; waits REPORT_S seconds at most."""
+        deadline = time.monotonic() + REPORT_S
+        while True:
+            reports = () if self._healer is None else self._healer.reports
+            if (reports and reports[-1].life >= life) or time.monotonic() >= deadline:
+                return tuple(report for report in reports if report.life > above)
+            time.sleep(TICK_S)
 
     @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
     def news(self, driver: str, incarnation: int, position: int, followed: int) -> News:

@@ -56,6 +56,7 @@ from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.records import RollbackRecord
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
@@ -162,7 +163,19 @@ class Healer:
         holding = f"waiting for {some_names(waiting)}" if waiting else ""
         lost = f"{self._lost} was lost: " if self._lost and machine.detail else ""
         why = "; ".join(text for text in (lost + machine.detail, holding, machine.trouble) if text)
-        return {"recovering": why, "recoveries": tuple(self._reports)}
+        return {"recovering": why, "recoveries": self.reports}
+
+    @property
+    def reports(self) -> tuple[RecoveryReport, ...]:
+        """The newest reports, the oldest first. Any thread may ask."""
+        return tuple(self._reports)
+
+    def found_running(self, record: RollbackRecord) -> None:
+        """A coordinator that was started again found the life running that this record began."""
+        at = record.began_at or 0.0
+        self._reports.append(
+            RecoveryReport(record.incarnation, record.snapshot, record.actor, record.detail, at, 0.0, {})
+        )
 
     def _loss(self, life: int, name: str, detail: str, at: float) -> ProcessLost:
         return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", at)

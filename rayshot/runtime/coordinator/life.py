@@ -35,7 +35,7 @@ from rayshot.runtime.wire.states import RECOVERING, RUNNING, STOPPED
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
     from rayshot.runtime.coordinator.way_back import NewLife
-    from rayshot.store.records import CommitRecord
+    from rayshot.store.records import CommitRecord, RollbackRecord
 
 log = logging.getLogger("rayshot")
 
@@ -51,6 +51,9 @@ class Heals(Protocol):
 
     def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
         """A coordinator that was started again read the log, and found these hosts."""
+
+    def found_running(self, record: "RollbackRecord") -> None:
+        """A coordinator that was started again found the life running that this record began."""
 
 
 class Life:
@@ -356,6 +359,8 @@ class Life:
         """Go on if all hosts run in this life, else go back: nobody else knows how far another coordinator came."""
         idle = any(answer.loading for answer in remains.answers.values())
         if marked and not remains.dead and not idle:
+            if (record := self._committer.rollback) is not None:
+                heals.found_running(record)
             origin = self._committer.find_origin() if self._committer.went_back else None
             if origin is not None:
                 self.tidings.runs(holds_of_manifest(self.epoch.position, origin))

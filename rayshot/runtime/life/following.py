@@ -78,6 +78,7 @@ class Following:
             case WentBack():
                 if answer.identity.incarnation > self._port.incarnation:
                     self._go_back(self._port, answer)
+                    self._port.lasting.recoveries.runs(answer.identity.incarnation)
                     self._port.peers.submit(self._follow)
                 self._position = answer.position
             case _:  # the coordinator is being restarted

@@ -175,6 +175,7 @@ class KeepingPort(DriverPort):
                     channel.shut(port.down)
             port.news.notify_all()
         self.lasting.dropped.close()
+        self.lasting.recoveries.close()
 
     # Sender ----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.durable_calls import DurableCalls
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.presence import Presence
+from rayshot.runtime.life.recovery_news import RecoveryNews
 from rayshot.runtime.ray.naming import new_driver_name
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.dropping import Dropped
@@ -72,6 +73,7 @@ class Lasting:
         self.creations = Creations()
         self.budget = Budget()
         self.over: set[str] = set()
+        self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)
         self.durable_calls = DurableCalls(self._end_dropped)
         self.presence = Presence(self.name, identity.coordinator, self._submit, self._lose_coordinator)

@@ -15,7 +15,6 @@ import ray
 from rayshot.errors import (
     ActorNotFound,
     ConfigError,
-    NotReady,
     SnapshotAborted,
     SystemDown,
     SystemRecovering,
@@ -37,6 +36,7 @@ from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.life import attaching
+from rayshot.runtime.life.coming_back import ComesBack
 from rayshot.runtime.life.drain import Drain
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.line import Line
@@ -48,7 +48,6 @@ from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
-from rayshot.runtime.wire.states import RECOVERING
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -64,12 +63,11 @@ BIRTH_S = 10.0
 """If no actor gets ready for so many seconds, the others seem to wait for room, and a snapshot goes on without them."""
 BEGIN_S = 300.0
 """Seconds that the first actors and messages of a system have to arrive: its first snapshot must hold all of them."""
-LOOK_S = 0.05
 STOP_S = 30.0
 """Seconds that messages sent before a system stops have to arrive: otherwise they would be lost."""
 
 
-class System:
+class System(ComesBack):
     """A running system: make it with `rayshot.init` or `rayshot.restore`.
 
     As a context manager it shuts the system down at the end.
@@ -444,22 +442,6 @@ class System:
     def status(self) -> SystemStatus:
         """What the system does now, which actors a snapshot waits for, and which messages wait for objects."""
         return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
-
-    def wait_until_running(self, within_s: float = inf) -> None:
-        """Wait while the system goes back to its last snapshot by itself; return at once if it runs.
-
-        A death is noticed after a fraction of a second. Until then the system runs, so this does not wait for what it
-        does not know.
-
-        Raises NotReady after `within_s` seconds; SystemDown if the system takes no messages any more.
-        """
-        deadline = time.monotonic() + within_s
-        while self._line.ask("state") == RECOVERING or self._line.ask("identity").incarnation > self.incarnation:
-            self._line.check_running()
-            if time.monotonic() >= deadline:
-                raise NotReady(f"system {self.name!r} does not run after {within_s:g} s: {self.status().detail}")
-            time.sleep(LOOK_S)
-        self._line.check_running()
 
     # The end ---------------------------------------------------------------------------------------------------
 

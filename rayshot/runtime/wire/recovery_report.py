@@ -13,6 +13,9 @@ class RecoveryReport(NamedTuple):
     this. `seconds` is the time from then until all actors ran again, and `phases` has the parts of it: "stop" until
     nobody worked any more, "record" until the log had the new life, "load" until all actors were loaded, "resume" until
     they were told to go on. Pauses, and waiting for the storage or for room on a node, count in the phase that waited.
+
+    If the coordinator died since, its successor knows of the life that runs what the log says: `at` is then when the
+    life began, `seconds` is 0, and `phases` is empty.
     """
 
     life: int

@@ -1,0 +1,59 @@
+"""What a program may ask of a system that goes back to its last snapshot by itself."""
+
+import time
+from collections.abc import Callable
+from math import inf
+
+from rayshot.errors import ConfigError, NotReady
+from rayshot.runtime.life.keeping_port import KeepingPort
+from rayshot.runtime.life.line import Line
+from rayshot.runtime.life.recovery_news import RecoverySubscription
+from rayshot.runtime.wire.recovery_report import RecoveryReport
+from rayshot.runtime.wire.states import RECOVERING
+
+LOOK_S = 0.05
+
+
+class ComesBack:
+    """A base of `System`."""
+
+    _line: Line
+
+    def wait_until_running(self, within_s: float = inf) -> None:
+        """Wait while the system goes back to its last snapshot by itself; return at once if it runs.
+
+        A death is noticed after a fraction of a second. Until then the system runs, so this does not wait for what it
+        does not know.
+
+        Raises NotReady after `within_s` seconds; SystemDown if the system takes no messages any more.
+        """
+        line, deadline = self._line, time.monotonic() + within_s
+        while line.ask("state") == RECOVERING or line.ask("identity").incarnation > line.port.incarnation:
+            line.check_running()
+            if time.monotonic() >= deadline:
+                detail = line.ask("status")["recovering"]
+                raise NotReady(f"system {line.name!r} does not run after {within_s:g} s: {detail}")
+            time.sleep(LOOK_S)
+        line.check_running()
+
+    def on_recovery(self, callback: Callable[[RecoveryReport], object]) -> RecoverySubscription:
+        """Call `callback(report)` in this process each time that the system went back by itself and runs again.
+
+        It is called on a thread of its own, once for each life and in their order; this program may send into the new
+        life then. An error that it raises is logged. The reports are those of `status().recoveries`. If the coordinator
+        dies before it could tell, its successor tells of the life that runs, without the parts of the time; of
+        lives between, which were over again, there may be no report.
+
+        Returns an object whose `cancel()` ends this. Raises ConfigError if the system does not go back by itself.
+        """
+        port = self._line.port
+        if not isinstance(port, KeepingPort):
+            raise ConfigError(
+                f"system {self._line.name!r} does not go back to a snapshot by itself, so it never recovers: begin it "
+                "with failure=rayshot.FailureConfig(scope='system')"
+            )
+        subscription = RecoverySubscription(callback, port.identity.coordinator, port.incarnation)
+        port.lasting.recoveries.add(subscription)
+        if port.latest.incarnation > port.incarnation:  # it went back before the subscription was known
+            subscription.runs(port.latest.incarnation)
+        return subscription
