@@ -340,6 +340,10 @@ class NotReady(RayshotError):
     """The system is not ready: it begins, a restore runs, or its coordinator restarts. Try again."""
 
 
+class PoisonMessage(RayshotError):
+    """The actor passes over the message of this call, because it had ended the actor's process again and again."""
+
+
 class NoAnswer(RayshotError):
     """A process of a system or of Spark has not answered in time, or is gone."""
 

@@ -94,6 +94,9 @@ class FailureConfig:
         backoff_factor: each further pause is longer by this factor, at least 1.
         backoff_max_s: the longest pause.
         stable_s: a system that ran so long goes back without a pause again.
+        on_poison: what follows if a message ends its actor's process again and again. "stop": the system stops, and
+            names the message. "dead-letter": the system goes back once more, and the actor passes over the message; see
+            `System.dead_letters`. A call gets PoisonMessage. At most three in a row; creations and replies never.
     """
 
     scope: Literal["stop", "system"] = "system"
@@ -102,6 +105,7 @@ class FailureConfig:
     backoff_factor: float = 2.0
     backoff_max_s: float = 60.0
     stable_s: float = 60.0
+    on_poison: Literal["stop", "dead-letter"] = "stop"
 
     def __post_init__(self) -> None:
         scopes = ("stop", "system")
@@ -110,6 +114,10 @@ class FailureConfig:
             raise ConfigError(f"there is no failure scope {self.scope!r}; {known}")
         if self.max_failures is not None and not (type(self.max_failures) is int and self.max_failures >= 0):
             raise ConfigError(f"max_failures={self.max_failures!r}: give a count of 0 or more, or None for any number")
+        outcomes = ("stop", "dead-letter")
+        if self.on_poison not in outcomes:
+            known = "there are 'stop' and 'dead-letter'" + did_you_mean(str(self.on_poison), outcomes)
+            raise ConfigError(f"on_poison={self.on_poison!r}: {known}")
         for name in ("backoff_s", "backoff_max_s", "stable_s"):
             _seconds(name, getattr(self, name), zero=True)
         factor = self.backoff_factor
@@ -134,6 +142,7 @@ class FailureConfig:
             pause_factor=self.backoff_factor,
             pause_max_s=self.backoff_max_s,
             stable_s=self.stable_s,
+            dead_letters=self.on_poison == "dead-letter",
         )
 
 

@@ -1,7 +1,10 @@
 """What the machine of recovery hears and orders, and its policy: see `recovery`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from rayshot.protocol.poison import Caution, HandledMessage, Letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,7 @@ class RecoveryPolicy:
         pause_factor: each further one multiplies the pause by it, up to `pause_max_s`.
         pause_max_s: the longest pause.
         stable_s: if a life lasts so many seconds, the next pause is 0. The time in which it was loaded counts too.
+        dead_letters: a message that ends its actor's process again and again becomes a dead letter; see `poison`.
     """
 
     failures_max: int | None = None
@@ -24,6 +28,7 @@ class RecoveryPolicy:
     pause_factor: float = 2.0
     pause_max_s: float = 60.0
     stable_s: float = 60.0
+    dead_letters: bool = False
 
     def __post_init__(self) -> None:
         assert self.failures_max is None or self.failures_max >= 0, f"failures_max is {self.failures_max}"
@@ -49,7 +54,7 @@ class ProcessLost:
     """A process died, or failed so that it must be begun again. `at` counts Unix seconds.
 
     `start` is the one of `LoadProcess`, and 1 for a process that joined a life by itself. `hopeless`: another start
-    cannot help, as for a state that does not load.
+    cannot help, as for a state that does not load. `handled` is the message that it had said to handle, see `poison`.
     """
 
     life: int
@@ -58,6 +63,7 @@ class ProcessLost:
     detail: str
     at: float
     hopeless: bool = False
+    handled: HandledMessage | None = None
 
     def __post_init__(self) -> None:
         assert self.life >= 1, f"life is {self.life}, not at least 1"
@@ -113,11 +119,15 @@ class TookOver:
 
 @dataclass(frozen=True, slots=True)
 class LifeBegan:
-    """The log has the new life, which goes on from a snapshot of these `processes`. `past` counts its rollback too."""
+    """The log has the new life, which goes on from a snapshot of these `processes`. `past` counts its rollback too.
+
+    `over` are those of the machine's dead letters that the snapshot holds as handled.
+    """
 
     life: int
     processes: tuple[str, ...]
     past: Past
+    over: frozenset[Letter] = frozenset()
 
     def __post_init__(self) -> None:
         assert self.life > 1, f"life is {self.life}, and no rollback begins the first one"
@@ -233,6 +243,14 @@ class BeginLife:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeCare:
+    """In this life these processes handle their messages so, also those that are begun later; see `poison`."""
+
+    life: int
+    cautions: Mapping[str, Caution]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadProcess:
     """Begin this process, or use it where it is if it lives, and load it.
 
@@ -274,4 +292,4 @@ class StopSystem:
     detail: str
 
 
-RecoveryEffect = StopHandlers | BeginLife | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem
+RecoveryEffect = StopHandlers | BeginLife | TakeCare | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem

@@ -21,7 +21,8 @@ finds a life without a mark, or anybody in it who does not run, it begins the ne
 It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
 is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If
 `fruitless_max` rollbacks in a row, for the same process or without any commit between them, led nowhere, the system
-stops. All that counts is in the log, so that it outlives coordinators; their own deaths do not count.
+stops. All that counts is in the log, so that it outlives coordinators; their own deaths do not count. Before that it
+looks for the message that is to blame, see `poison`; what it knows of this is lost with its coordinator.
 
 Sources: K. M. Chandy and L. Lamport, "Distributed Snapshots" (1985), for the cut; E. N. Elnozahy et al., "A Survey of
 Rollback-Recovery Protocols in Message-Passing Systems" (2002), section 2, for recovery from coordinated checkpoints.
@@ -31,6 +32,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
+from rayshot.protocol.poison import HandledMessage, Letter, Suspicion
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
@@ -54,6 +56,7 @@ from rayshot.protocol.recovering import (
     StopHandlers,
     StopSystem,
     StopWanted,
+    TakeCare,
     TookOver,
 )
 
@@ -107,6 +110,15 @@ class Recovery:
     _refusals: int = 0
     """How many times in a row this step was refused."""
     _past: Past = field(default_factory=Past)
+    _suspicion: Suspicion = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._suspicion = Suspicion(self.policy.fruitless_max, self.policy.dead_letters)
+
+    @property
+    def letters(self) -> frozenset[Letter]:
+        """The messages that became dead letters, as far as no snapshot is known to hold them as handled."""
+        return frozenset(self._suspicion.letters)
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -162,21 +174,25 @@ class Recovery:
             return ()  # a coordinator that took over does not know the starts, so a higher one is of this life too
         match self.phase:
             case Phase.RUNNING | Phase.MARKING:
-                return self._go_back(lost.process, lost.detail, lost.at)
+                return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
             case Phase.LOADING if lost.process in self._processes:
                 return self._start_again(lost)
             case _:
                 return ()
 
-    def _go_back(self, process: str | None, detail: str, at: float) -> tuple[RecoveryEffect, ...]:
+    def _go_back(
+        self, process: str | None, detail: str, at: float, handled: HandledMessage | None = None
+    ) -> tuple[RecoveryEffect, ...]:
         """End this life."""
         failures = len(self._past.rollbacks)
         if self.policy.failures_max is not None and failures >= self.policy.failures_max:
             return self._stop(f"{detail}; the system has gone back {failures} times, the most that it may", process)
-        if process is not None and self._past.led_nowhere(process) >= self.policy.fruitless_max:
-            return self._stop(
-                f"{detail}; going back {self._past.fruitless} times led nowhere, so once more would not either", process
-            )
+        if process is not None:
+            match self._suspicion.judge(process, handled, self._past.led_nowhere(process)):
+                case str(why):
+                    return self._stop(f"{detail}; {why}", process)
+                case Letter(_, message):
+                    detail = f"{detail}; {process} does not live through {message}, which becomes a dead letter"
         self.phase, self.detail, self._lost, self._refusals = Phase.WAITING, detail, process, 0
         self._forget_loads()
         pause_s = self.policy.pause(self._past.rollbacks, at)
@@ -200,11 +216,14 @@ class Recovery:
         self.life, self._past, self._processes = event.life, event.past, frozenset(event.processes)
         self.trouble, self._refusals = "", 0
         self._starts.clear()
+        self._suspicion.letters -= event.over
+        cautions = self._suspicion.cautions(event.past.fruitless)
+        care = (TakeCare(self.life, cautions),) if cautions else ()
         self._waiting = set(event.processes)
         if not self._waiting:
-            return self._all_loaded()
+            return (*care, *self._all_loaded())
         self.phase = Phase.LOADING
-        return tuple(LoadProcess(self.life, process, 1) for process in event.processes)
+        return (*care, *(LoadProcess(self.life, process, 1) for process in event.processes))
 
     def _refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
         """Try this step again later."""

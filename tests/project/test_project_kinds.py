@@ -51,6 +51,7 @@ KINDS = {
     "not_ready",
     "not_stable",
     "outside_handler",
+    "poison_message",
     "position_taken",
     "predicate_failed",
     "python_mismatch",

@@ -93,6 +93,15 @@ class Mailbox:
                 return self.take(limits) if limits.get(delivery.sender, 1) > 0 else None
         return None
 
+    def cut_to_one(self) -> Delivery:
+        """Of the delivery that was just begun, handle only the first message now; the others wait before all others."""
+        assert self.current is not None
+        sender, frame = self.current.sender, self.current.frame
+        if frame.count == 1:
+            return self.current
+        self._waiting.appendleft(Delivery(sender, cut_frame(frame, frame.first + 1, frame.last)))
+        return self._begin(Delivery(sender, cut_frame(frame, frame.first, frame.first)))
+
     def _begin(self, delivery: Delivery) -> Delivery:
         self.current = delivery
         self.position = delivery.frame.first - 1

@@ -17,6 +17,7 @@ from rayshot.model.current import enter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
+from rayshot.runtime.actor.care import Care
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
@@ -57,6 +58,8 @@ class Worker:
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
         self._at_rest = threading.Event()
+        caution = process.identity.cautions.get(process.name)
+        self._care = None if caution is None else Care(process, caution)
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
     def start(self) -> None:
@@ -102,7 +105,10 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                self._handle_all(delivery)
+                if self._care is None:
+                    self._handle_all(delivery)
+                else:
+                    self._handle_with_care(self._care, delivery)
         except _Interrupted:
             log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
@@ -146,7 +152,7 @@ class Worker:
                     take = channels.mailbox.take if self._cell.born else channels.mailbox.take_creation
                     delivery = take(limits)
                     if delivery is not None:
-                        return delivery
+                        return delivery if self._care is None else channels.mailbox.cut_to_one()
                 recording.forget_overdue()
                 self.idle = True
                 runner.wake.wait(self._patience())
@@ -201,6 +207,11 @@ class Worker:
         self.handling = self._unpacker = None
         mailbox.position = number
         mailbox.finish()
+
+    def _handle_with_care(self, care: Care, delivery: Delivery) -> None:
+        care.handle(delivery, self._handle_all)
+        if care.is_over:
+            self._care = None
 
     def _number_now(self) -> int:
         """The number of the message that is handled now; 0 between two batches.

@@ -16,6 +16,7 @@ from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.poison import HandledMessage
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
@@ -28,6 +29,7 @@ from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.ray.roster import has_rosters
 from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
@@ -136,6 +138,24 @@ class Coordinator(DriverWatch, Questions):
         """An actor reports a failure that ends the whole life."""
         if (life := self._life_of(incarnation)) is not None:
             life.died(name, detail)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def begins(self, name: str, incarnation: int, message: HandledMessage) -> bool:
+        """A careful actor is about to handle this message. Returns False if it need not be careful any more."""
+        life = self._life_of(incarnation)
+        return life is not None and life.caring.begins(name, message)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def ends(self, name: str, incarnation: int) -> None:
+        """A careful actor has handled its message."""
+        if (life := self._life_of(incarnation)) is not None:
+            life.caring.ends(name)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def passed_over(self, letter: DeadLetter, incarnation: int) -> None:
+        """An actor passes over a message that ends its process again and again."""
+        if (life := self._life_of(incarnation)) is not None:
+            life.members.passed_over[letter.receiver, letter.sender, letter.number] = letter
 
     # Snapshots -------------------------------------------------------------------------------------------------
 

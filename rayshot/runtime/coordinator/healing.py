@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import ray
 
 from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotError, StoreError
+from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
     LifeBegan,
@@ -37,6 +38,7 @@ from rayshot.protocol.recovering import (
     StopHandlers,
     StopSystem,
     StopWanted,
+    TakeCare,
     TookOver,
 )
 from rayshot.protocol.recovery import Phase, Recovery
@@ -178,7 +180,8 @@ class Healer:
         )
 
     def _loss(self, life: int, name: str, detail: str, at: float) -> ProcessLost:
-        return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", at)
+        handled = self._life.caring.handled_by(name) if life == self._life.incarnation else None
+        return ProcessLost(life, name, self._starts.get(name, 1), detail or "it died", at, handled=handled)
 
     # The thread ------------------------------------------------------------------------------------------------
 
@@ -217,6 +220,8 @@ class Healer:
                 self._stopwatch.lap("stop")
             case BeginLife():
                 self._begin_life(effect)
+            case TakeCare(_, cautions):
+                self._life.caring.cautions = cautions
             case LoadProcess():
                 self._load(effect)
             case MarkLife(life):
@@ -287,7 +292,13 @@ class Healer:
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
             ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
-        self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past))
+        over = frozenset(letter for letter in self._machine.letters if self._is_over(letter))
+        self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past, over))
+
+    def _is_over(self, letter: Letter) -> bool:
+        """Whether the snapshot of the life that begins holds this message as handled."""
+        plan, message = self._plans.get(letter.process), letter.message
+        return plan is not None and plan.received.get(message.sender, 0) >= message.number
 
     def _load(self, order: LoadProcess) -> None:
         failpoint("before_load_process")

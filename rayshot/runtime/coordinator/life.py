@@ -15,6 +15,7 @@ from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.recovering import CommitWritten, StopWanted, TookOver
 from rayshot.runtime.coordinator.birth import Birth
+from rayshot.runtime.coordinator.caring import Caring
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
@@ -63,7 +64,8 @@ class Life:
     then. `came_from`: the life was begun by that, and this is what it goes on from.
 
     `runner` has the snapshots, `members` the processes, `window` the tracing, `birth` how the life starts, `tidings`
-    what drivers must hear. `left`: the system goes back to a snapshot, so another life follows.
+    what drivers must hear, `caring` what careful actors do. `left`: the system goes back to a snapshot, so another life
+    follows.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Life:
         self.stopped: Stop | None = None
         self.left = False
         self._came_from = came_from
+        self.caring = Caring()
         self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
@@ -107,7 +110,8 @@ class Life:
 
     def identity(self) -> HostIdentity:
         """The identity for hosts of this life."""
-        return self._settings.identity(self.incarnation, self._own, self.runner.config)
+        identity = self._settings.identity(self.incarnation, self._own, self.runner.config)
+        return replace(identity, cautions=self.caring.cautions) if self.caring.cautions else identity
 
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
@@ -214,6 +218,7 @@ class Life:
 
     def _committed(self, record: "CommitRecord", cut: Cut) -> None:
         if self._heals is not None:
+            self.caring.committed()
             self._heals.hear(CommitWritten(self.incarnation))
             if record.advances:
                 self.tidings.covered(holds_of_cut(record.position, cut))
@@ -324,6 +329,7 @@ class Life:
             if self._came_from is None:
                 self.members.roster.mark()
             self.birth.end()
+            self.caring.resumed()
             self.members.tell_all("resume")
             self.runner.begin_life()
             if self._came_from is not None:

@@ -19,7 +19,7 @@ from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, pref
 from rayshot.runtime.ray.roster import Roster, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.dead_letters import DeadLetters
+from rayshot.runtime.wire.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring
 from rayshot.runtime.wire.orders import Issuer
@@ -66,6 +66,8 @@ class Members:
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, issuer.life)
         self.letters = DeadLetters()  # of the ended
+        self.passed_over: dict[tuple[str, str, int], DeadLetter] = {}
+        """Messages without which actors go on, by receiver, sender and number; see `protocol.poison`."""
         self._keyring: Keyring | None = None
         self._system = system
         self._issuer = issuer
@@ -125,7 +127,8 @@ class Members:
         return {name: Living(host, self.made_in[name], self.options[name]) for name, host in self.hosts.items()}
 
     def inherit(self, before: "Members") -> None:
-        """Go on with the vaults of the life before, and with its keys."""
+        """Go on with the vaults of the life before, with its keys, and with the messages that stay left out."""
+        self.passed_over = dict(before.passed_over)
         self._keyring = before._keyring  # noqa: SLF001 - another life
         self._vaults = dict(before._vaults)  # noqa: SLF001
         for node, vault in self._vaults.items():

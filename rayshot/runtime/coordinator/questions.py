@@ -54,8 +54,9 @@ class Questions:
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
-        """The dead letters of the actors that have ended."""
-        return self._life.members.letters.all()
+        """The dead letters of the actors that have ended, and the messages that actors pass over in all lives."""
+        members = self._life.members
+        return (*members.letters.all(), *tuple(members.passed_over.values()))
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:

@@ -9,6 +9,7 @@ from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.poison import Caution
 from rayshot.runtime.ray.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
@@ -19,6 +20,7 @@ class HostIdentity:
 
     `heals`: the system goes back to its last snapshot by itself, so drivers keep what it would have to hear again.
     Then `options` are the options with which Ray made the host, as a snapshot does not hold all of their values.
+    `cautions` says which actors handle their messages with care in this life, see `protocol.poison`.
     """
 
     system: str
@@ -32,6 +34,7 @@ class HostIdentity:
     loading: bool = False
     heals: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    cautions: Mapping[str, Caution] = field(default_factory=dict)
 
     @property
     def life(self) -> bytes:

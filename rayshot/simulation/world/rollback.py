@@ -28,6 +28,7 @@ from rayshot.protocol.recovering import (
     ResumeLife,
     StopHandlers,
     StopSystem,
+    TakeCare,
     TookOver,
 )
 from rayshot.protocol.recovery import Phase, Recovery
@@ -155,6 +156,8 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
                     self.push(self.on_stop_handlers, process, life)
             case BeginLife():
                 self.push(self.on_begin_life, decider, effect)
+            case TakeCare():
+                pass  # no message of a world ends its process
             case LoadProcess():
                 self.push(self.on_load, decider, effect)
             case MarkLife(life):

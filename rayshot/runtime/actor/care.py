@@ -1,0 +1,106 @@
+"""How an actor handles its messages in a life that is careful; see `protocol.poison`.
+
+It handles one message at a time, and asks the coordinator before each: the answer comes when the coordinator knows the
+message, so it knows what the actor was doing if its process dies. This costs each message two calls.
+"""
+
+import logging
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import ray
+
+from rayshot.errors import PoisonMessage
+from rayshot.format.codec import CALL, PICKLED, method_of
+from rayshot.protocol.poison import Caution, HandledMessage
+from rayshot.runtime.actor.mailbox import Delivery
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.wire.dead_letters import DeadLetter
+
+log = logging.getLogger("rayshot")
+LOOK_S = 0.1
+"""An actor that waits for its coordinator looks so often whether the life is over: then nobody may answer."""
+
+
+class Care:
+    """The care of one actor in one life. Call everything on the thread of its handlers."""
+
+    def __init__(self, process: ActorProcess, caution: Caution) -> None:
+        self._process = process
+        self._coordinator = process.identity.coordinator
+        self._says = caution.says
+        self._letters = {(letter.sender, letter.number): letter for letter in caution.letters}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the actor may handle all further messages as always."""
+        return not (self._says or self._letters)
+
+    def handle(self, delivery: Delivery, handle: Callable[[Delivery], None]) -> None:
+        """Handle the only message of `delivery` with the function `handle`, or pass over it."""
+        message, fields = self._read(delivery)
+        processed = self._process.channels.mailbox.processed
+        if self._letters.get((message.sender, message.number)) == message:
+            self._pass_over(delivery, message, fields)
+        elif self._says:
+            self._handle_known(delivery, message, handle)
+        else:
+            handle(delivery)
+        self._letters = {key: letter for key, letter in self._letters.items() if key[1] > processed.get(key[0], 0)}
+
+    def _handle_known(self, delivery: Delivery, message: HandledMessage, handle: Callable[[Delivery], None]) -> None:
+        process = self._process
+        of = process.name, process.identity.incarnation
+        self._says = bool(self._answer(self._coordinator.begins.remote(*of, message)))
+        if process.runner.down is not None:
+            return  # the message is not handled in this life
+        handle(delivery)
+        if process.failure is not None:
+            self._await_end()  # the message that failed is the one to be known
+        elif self._says:
+            self._answer(self._coordinator.ends.remote(*of))
+
+    def _read(self, delivery: Delivery) -> tuple[HandledMessage, list[Any]]:
+        sender, frame = delivery.sender, delivery.frame
+        assert frame.count == 1, f"{frame.count} messages are handled at once"
+        fields = next(iter(self._process.codec.unpacker(frame.body)))
+        slots = self._process.channels.mailbox.slots.get((sender, frame.first), ())
+        digest = blake2b(bytes(frame.body), digest_size=16)
+        digest.update(repr([(slot.kind, slot.size) for slot in slots]).encode())
+        removable = isinstance(fields[0], str) or fields[0] in (PICKLED, CALL)
+        method = method_of(fields) if removable else ""
+        return HandledMessage(sender, frame.first, digest.digest(), method, removable), fields
+
+    def _pass_over(self, delivery: Delivery, message: HandledMessage, fields: list[Any]) -> None:
+        process, mailbox = self._process, self._process.channels.mailbox
+        why = f"actor {process.name!r} was lost twice in a row while it handled {message}: it passes over it"
+        log.error("%s", why)
+        letter = DeadLetter(process.name, message.sender, message.number, message.method, why)
+        self._answer(self._coordinator.passed_over.remote(letter, process.identity.incarnation))
+        if process.runner.down is not None:
+            return
+        if (tracer := process.tracing.tracer) is not None:
+            process.tracing.switch(tracer.full, process.channels.out)  # an audit must not run it again
+        mailbox.slots.pop((message.sender, message.number), None)
+        if fields[0] == CALL:
+            process.answer(message.sender, fields[1], PoisonMessage(why, actor=process.name), ok=False)
+        mailbox.position = delivery.frame.last
+        mailbox.finish()
+
+    def _answer(self, reference: Any) -> Any:
+        """The answer of the coordinator; None if the life is over, or the coordinator is gone."""
+        while self._process.runner.down is None:
+            if ray.wait([reference], timeout=LOOK_S)[0]:
+                try:
+                    return ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    log.debug("%s: no answer from the coordinator: %s", self._process.name, error)
+                    return None
+        return None
+
+    def _await_end(self) -> None:
+        runner = self._process.runner
+        with runner.lock:
+            while runner.down is None:
+                runner.wake.wait()
