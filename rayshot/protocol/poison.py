@@ -13,8 +13,9 @@ to which the system goes back holds it as handled. Only tells, calls and timers 
 actor does not exist, and without a reply another one would wait for ever.
 
 It ends: rollbacks count as before, see `recovery`. A letter begins the count anew, and there are LETTERS_MAX of them in
-a row. Between two letters each actor may name a message for the first time without that its rollback counts: otherwise
-two actors that die by turns would stop the system before each has named its poison twice.
+a row. If there are to be letters, some rollbacks do not count: in a row one for each actor that was not careful yet
+where others were, and between two letters one for each actor that names a message for the first time. Otherwise actors
+that die by turns would stop the system before each of them has named its poison twice.
 """
 
 from collections.abc import Mapping
@@ -81,6 +82,14 @@ class Suspicion:
     """How many rollbacks of this row do not count."""
     _letters_of_row: list[Letter] = field(default_factory=list)
 
+    def take_over(self, process: str | None, fruitless: int) -> None:
+        """A new coordinator knows from the log that so many rollbacks led nowhere, and for whom the last one was.
+
+        It knows no names and no letters, so if there are to be letters it begins to count anew.
+        """
+        self._lost.update(() if process is None else (process,))
+        self._pardoned = fruitless if self.dead_letters else 0
+
     def judge(self, process: str, handled: HandledMessage | None, fruitless: int) -> str | Letter | None:
         """Note that a process is lost behind so many rollbacks in a row that led nowhere.
 
@@ -89,6 +98,8 @@ class Suspicion:
         """
         if fruitless == 0:
             self._begin_row()
+        if process not in self._lost and self._is_careful(fruitless):
+            self._pardon()
         self._lost.add(process)
         before = self._named.pop(process, None)
         if handled is not None:
@@ -97,7 +108,7 @@ class Suspicion:
                 return self._poisoned(Letter(process, handled), fruitless)
             if process not in self._have_named:
                 self._have_named.add(process)
-                self._pardoned += 1
+                self._pardon()
         if fruitless - self._pardoned < self.fruitless_max:
             return None
         last = f"; at last {process} handled {handled}" if handled is not None else ""
@@ -108,13 +119,19 @@ class Suspicion:
 
         Actors that are not named handle them as always.
         """
-        says = self._lost if fruitless >= max(1, self.fruitless_max - 1) else set()
+        says = self._lost if self._is_careful(fruitless) else set()
         found = {}
         for process in sorted(says | {letter.process for letter in self.letters}):
             of_process = [letter.message for letter in self.letters if letter.process == process]
             of_process.sort(key=lambda message: (message.sender, message.number))
             found[process] = Caution(process in says, tuple(of_process))
         return found
+
+    def _is_careful(self, fruitless: int) -> bool:
+        return fruitless >= max(1, self.fruitless_max - 1)
+
+    def _pardon(self) -> None:
+        self._pardoned += self.dead_letters
 
     def _begin_row(self) -> None:
         self._lost.clear()

@@ -204,6 +204,7 @@ class Recovery:
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
         self.life, self._past = event.life, event.past
+        self._suspicion.take_over(event.past.process, event.past.fruitless)
         if event.marked and event.lost:
             return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
         if event.idle or not event.marked:  # the rollback was not finished, and no process caused that

@@ -31,6 +31,9 @@ class Eater:
         if is_new(str(Path(self.folder) / name)):
             die()
 
+    def eat_later(self, what):
+        rayshot.current().after(0.1, self.eat, what)
+
     def raise_again(self, what):
         raise ValueError(what)
 

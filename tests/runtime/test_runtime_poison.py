@@ -1,11 +1,15 @@
 """A message that kills its actor in each life is found, named, and left out if the program wants this."""
 
+import contextlib
+
 import pytest
 import ray
 
 from rayshot import FailureConfig, SnapshotConfig
+from rayshot.audit import prove
 from rayshot.errors import ConfigError, PoisonMessage
-from tests.runtime.healed import kill_in, report, ring, until_it_runs, until_it_stops
+from rayshot.format.signing import find_key
+from tests.runtime.healed import die_at, kill_in, report, ring, until_it_runs, until_it_stops
 from tests.runtime.poisoned import Cook, Eater, Stillborn
 from tests.waiting import eventually
 
@@ -21,6 +25,13 @@ def fed(new_system, tmp_path, on_poison="dead-letter", **options):
     ray.get(eater.read.remote())
     system.snapshot()
     return system, eater
+
+
+def eaten(system, eater, within_s=60):
+    """What the eater ate, once it answers: where its process dies, Ray gives an error."""
+    system.wait_until_running(within_s)
+    with contextlib.suppress(ray.exceptions.ActorDiedError):
+        return ray.get(eater.read.remote())
 
 
 def letters(system):
@@ -42,7 +53,7 @@ def test_it_becomes_a_dead_letter_and_all_others_are_handled_once_in_order(new_s
     for what in ("soup", "poison", "pie", "tea"):
         eater.eat.tell(what)
     until_it_runs(system, 5)
-    eventually(lambda: (system.wait_until_running(30), ray.get(eater.read.remote()))[1] == ["soup", "pie", "tea"], 30)
+    eventually(lambda: eaten(system, eater) == ["soup", "pie", "tea"], 30)
     assert letters(system) == [("eater", 4, "eat")]
     assert "lost twice in a row" in system.dead_letters()[0].error
     assert "becomes a dead letter" in system.status().recoveries[-1].detail
@@ -71,7 +82,7 @@ def test_the_program_whose_call_it_is_gets_an_error(new_system, tmp_path):
     eater.eat.tell("soup")
     eater.eat.remote("poison")  # its outcome is lost with the process: Ray says that the actor died
     until_it_runs(system, 5)
-    eventually(lambda: (system.wait_until_running(30), ray.get(eater.read.remote()))[1] == ["soup"], 30)
+    eventually(lambda: eaten(system, eater) == ["soup"], 30)
     assert letters(system) == [("eater", 4, "eat")]
 
 
@@ -82,7 +93,7 @@ def test_the_actor_whose_call_it_is_gets_an_error(new_system, tmp_path):
         cook.feed.tell(what)
     until_it_runs(system, 5)
     expected = [("soup", "fine"), ("poison", PoisonMessage.__name__), ("pie", "fine")]
-    eventually(lambda: (system.wait_until_running(30), ray.get(cook.read.remote()))[1] == expected, 30)
+    eventually(lambda: eaten(system, cook) == expected, 30)
     assert letters(system) == [("eater", 2, "eat")]
 
 
@@ -91,7 +102,7 @@ def test_two_poisons_one_behind_the_other_both_become_dead_letters(new_system, t
     for what in ("poison1", "soup", "poison2", "pie"):
         eater.eat.tell(what)
     until_it_runs(system, 7)
-    eventually(lambda: (system.wait_until_running(30), ray.get(eater.read.remote()))[1] == ["soup", "pie"], 30)
+    eventually(lambda: eaten(system, eater) == ["soup", "pie"], 30)
     assert letters(system) == [("eater", 3, "eat"), ("eater", 5, "eat")]
 
 
@@ -109,7 +120,7 @@ def test_a_handler_that_raises_in_a_class_that_stops_then_is_found_too(new_syste
     for what in range(50):
         eater.eat.tell(what)
     until_it_runs(system, 5)
-    eventually(lambda: (system.wait_until_running(30), ray.get(eater.read.remote()))[1] == ["soup", *range(50)], 30)
+    eventually(lambda: eaten(system, eater) == ["soup", *range(50)], 30)
     assert letters(system) == [("eater", 4, "raise_again")]
 
 
@@ -145,7 +156,7 @@ def test_handlers_that_die_once_each_are_not_poison(new_system, tmp_path):
         eater.die_once.tell(name)
         eater.eat.tell(name)
     until_it_runs(system, 5)
-    eventually(lambda: (system.wait_until_running(30), ray.get(eater.read.remote()))[1] == list("abcd"), 30)
+    eventually(lambda: eaten(system, eater) == list("abcd"), 30)
     assert letters(system) == []
 
 
@@ -162,6 +173,50 @@ def test_care_ends_with_the_second_snapshot_of_a_life(new_system, tmp_path):
         system.snapshot()
     ray.get(eater.read.remote())
     assert not is_careful(host)
+
+
+def test_a_timer_that_kills_its_actor_each_time_becomes_a_dead_letter(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path)
+    eater.eat_later.tell("poison")
+    eater.eat.tell("pie")
+    until_it_runs(system, 5)
+    eventually(lambda: letters(system), 30)
+    assert letters(system) == [("eater", 1, "eat")]
+    assert ray.get(eater.read.remote()) == ["pie"]
+
+
+def test_of_a_traced_system_later_snapshots_are_proved_and_the_poison_is_not_run_again(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path, trace="full", deterministic=True)
+    eater.eat.tell("poison")
+    until_it_runs(system, 5)
+    eventually(lambda: letters(system), 30)
+    system.wait_until_running(30)
+    system.snapshot()
+    eater.eat.tell("pie")
+    ray.get(eater.read.remote())
+    snapshot = system.snapshot()
+    assert prove(snapshot, system.snapshots(), replay=True, keys=[find_key()]).sound
+
+
+def test_a_coordinator_that_comes_later_finds_the_poison_again(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path)
+    for what in ("soup", "poison", "pie"):
+        eater.eat.tell(what)
+    die_at(system, "before_mark_life", 4)  # in the life that has the letter
+    eventually(lambda: eaten(system, eater) == ["soup", "pie"], 60)
+    assert letters(system) == [("eater", 4, "eat")]
+    assert report(system)["incarnation"] > 6
+
+
+def test_a_coordinator_that_dies_while_an_actor_is_careful_delays_nothing_for_long(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path)
+    eater.eat.tell("poison")
+    until_it_runs(system, 3)
+    eventually(lambda: report(system)["incarnation"] >= 5 and report(system)["state"] == "running", 30)
+    ray.kill(system._identity.coordinator, no_restart=False)
+    for what in range(100):
+        eater.eat.tell(what)
+    eventually(lambda: eaten(system, eater) == list(range(100)), 60)
 
 
 def test_an_unknown_way_with_poison_is_refused():

@@ -155,7 +155,7 @@ class Coordinator(DriverWatch, Questions):
     def passed_over(self, letter: DeadLetter, incarnation: int) -> None:
         """An actor passes over a message that ends its process again and again."""
         if (life := self._life_of(incarnation)) is not None:
-            life.members.passed_over[letter.receiver, letter.sender, letter.number] = letter
+            life.members.pass_over(letter)
 
     # Snapshots -------------------------------------------------------------------------------------------------
 

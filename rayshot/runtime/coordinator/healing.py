@@ -292,7 +292,8 @@ class Healer:
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
             ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
-        over = frozenset(letter for letter in self._machine.letters if self._is_over(letter))
+        ended = frozenset(began.origin.snapshot.manifest.ended)
+        over = frozenset(one for one in self._machine.letters if one.process in ended or self._is_over(one))
         self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past, over))
 
     def _is_over(self, letter: Letter) -> bool:

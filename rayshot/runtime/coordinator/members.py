@@ -19,7 +19,7 @@ from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, pref
 from rayshot.runtime.ray.roster import Roster, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.dead_letters import DeadLetter, DeadLetters
+from rayshot.runtime.wire.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring
 from rayshot.runtime.wire.orders import Issuer
@@ -125,6 +125,12 @@ class Members:
         self._watches.drop_all()
         self._vault_watches.drop_all()
         return {name: Living(host, self.made_in[name], self.options[name]) for name, host in self.hosts.items()}
+
+    def pass_over(self, letter: DeadLetter) -> None:
+        """Note a message without which its receiver goes on."""
+        self.passed_over[letter.receiver, letter.sender, letter.number] = letter
+        if len(self.passed_over) > DEAD_LETTERS_MAX:
+            del self.passed_over[next(iter(self.passed_over))]
 
     def inherit(self, before: "Members") -> None:
         """Go on with the vaults of the life before, with its keys, and with the messages that stay left out."""

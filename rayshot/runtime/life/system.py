@@ -150,7 +150,7 @@ class System(ComesBack):
         }
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Messages that could not be processed: a handler raised, or the receiver had ended.
+        """Messages that could not be processed: a handler raised, the receiver had ended, or it passes over a poison.
 
         Returns the last thousand of each actor, of all ended actors together, and of this process's messages. If an
         actor's process does not answer, its dead letters are missing, and a warning names it.
