@@ -81,7 +81,8 @@ class Care:
         if process.runner.down is not None:
             return
         if (tracer := process.tracing.tracer) is not None:
-            process.tracing.switch(tracer.full, process.channels.out)  # an audit must not run it again
+            with process.runner.lock:  # an audit must not run it again
+                process.tracing.switch(tracer.full, process.channels.out)
         mailbox.slots.pop((message.sender, message.number), None)
         if fields[0] == CALL:
             process.answer(message.sender, fields[1], PoisonMessage(why, actor=process.name), ok=False)
