@@ -175,6 +175,16 @@ def test_care_ends_with_the_second_snapshot_of_a_life(new_system, tmp_path):
     assert not is_careful(host)
 
 
+def test_large_arguments_and_references_are_handled_with_care_too(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path)
+    large, reference = b"x" * (3 << 20), ray.put("tea")
+    for what in (large, reference, "poison", reference, large):
+        eater.eat.tell(what)
+    until_it_runs(system, 5)
+    eventually(lambda: eaten(system, eater) == [large, "tea", "tea", large], 30)
+    assert letters(system) == [("eater", 5, "eat")]
+
+
 def test_a_timer_that_kills_its_actor_each_time_becomes_a_dead_letter(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     eater.eat_later.tell("poison")

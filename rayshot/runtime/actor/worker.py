@@ -121,6 +121,9 @@ class Worker:
         """No message is handled any more: let go of what the actor holds."""
         self.handling = None
         self._at_rest.set()
+        with self._runner.lock:
+            if self._restored is not None:  # the life ended before the thread could call the hook
+                self._restored.set_exception(self._runner.down)
         try:
             if isinstance(self._runner.down, SystemRecovering):
                 self.handling = [ON_ROLLBACK]

@@ -44,7 +44,8 @@ class ComesBack:
         dies before it could tell, its successor tells of the life that runs, without the parts of the time; of
         lives between, which were over again, there may be no report.
 
-        Returns an object whose `cancel()` ends this. Raises ConfigError if the system does not go back by itself.
+        Returns an object whose `cancel()` ends this. It ends with the system: ask the one that `restart` returns again.
+        Raises ConfigError if the system does not go back by itself.
         """
         port = self._line.port
         if not isinstance(port, KeepingPort):
