@@ -106,6 +106,18 @@ def test_two_poisons_one_behind_the_other_both_become_dead_letters(new_system, t
     assert letters(system) == [("eater", 3, "eat"), ("eater", 5, "eat")]
 
 
+def test_two_actors_that_die_by_turns_each_lose_their_poison_and_nothing_else(new_system, tmp_path):
+    system, eater = fed(new_system, tmp_path)
+    other = Eater.options(name="other").remote(str(tmp_path))
+    for one in (eater, other):
+        for what in ("soup", "poison", "pie"):
+            one.eat.tell(what)
+    eventually(lambda: len(letters(system)) == 2, 60)
+    for one in (eater, other):
+        eventually(lambda one=one: eaten(system, one) == ["soup", "pie"], 30)
+    assert sorted(letters(system)) == [("eater", 4, "eat"), ("other", 3, "eat")]
+
+
 def test_more_than_three_in_a_row_stop_the_system(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     for k in range(4):
