@@ -121,7 +121,8 @@ class TookOver:
 class LifeBegan:
     """The log has the new life, which goes on from a snapshot of these `processes`. `past` counts its rollback too.
 
-    `over` are those of the machine's dead letters that the snapshot holds as handled.
+    `over` are those of the machine's dead letters that never come again: the snapshot holds them as handled, or their
+    sender is gone.
     """
 
     life: int

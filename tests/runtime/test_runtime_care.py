@@ -191,6 +191,19 @@ def test_a_caller_of_what_it_passes_over_gets_an_error(alice):
     assert process.cell.instance.eaten == []
 
 
+def test_what_a_dead_driver_has_not_brought_is_awaited_no_longer(alice):
+    gone = (HandledMessage(SENDERS[1], 2, b""), HandledMessage(SENDERS[1], 9, b""))
+    process, put, host = alice(Caution(says=False, letters=gone))
+    put(SENDERS[1], eat(1), eat(2))
+    eventually(process.is_done)
+    assert list(host._worker._care._letters) == [(SENDERS[1], 9)]
+    with process.runner.lock:
+        process.dead_drivers.close(SENDERS[1])
+    put(SENDERS[0], eat(3))
+    eventually(lambda: host._worker._care is None)
+    assert process.cell.instance.eaten == [1, 2, 3]
+
+
 @pytest.mark.parametrize("says", [True, False])
 def test_at_random_it_passes_over_its_letters_and_over_nothing_else(alice, says):
     for seed in range(60):

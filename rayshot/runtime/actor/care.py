@@ -40,14 +40,20 @@ class Care:
     def handle(self, delivery: Delivery, handle: Callable[[Delivery], None]) -> None:
         """Handle the only message of `delivery` with the function `handle`, or pass over it."""
         message, fields = self._read(delivery)
-        processed = self._process.channels.mailbox.processed
         if self._letters.get((message.sender, message.number)) == message:
             self._pass_over(delivery, message, fields)
         elif self._says:
             self._handle_known(delivery, message, handle)
         else:
             handle(delivery)
-        self._letters = {key: letter for key, letter in self._letters.items() if key[1] > processed.get(key[0], 0)}
+        with self._process.runner.lock:
+            self._letters = {key: letter for key, letter in self._letters.items() if self._may_come(*key)}
+
+    def _may_come(self, sender: str, number: int) -> bool:
+        """Whether a message may still be handled here. One that a dead driver has not brought never comes."""
+        process = self._process
+        is_lost = sender in process.dead_drivers and process.runner.participant.arrived(sender) < number
+        return not is_lost and process.channels.mailbox.processed.get(sender, 0) < number
 
     def _handle_known(self, delivery: Delivery, message: HandledMessage, handle: Callable[[Delivery], None]) -> None:
         process = self._process

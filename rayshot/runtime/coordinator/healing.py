@@ -297,9 +297,12 @@ class Healer:
         self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past, over))
 
     def _is_over(self, letter: Letter) -> bool:
-        """Whether the snapshot of the life that begins holds this message as handled."""
+        """Whether the snapshot of the life that begins holds this message as handled, or nobody can tell it again."""
         plan, message = self._plans.get(letter.process), letter.message
-        return plan is not None and plan.received.get(message.sender, 0) >= message.number
+        if plan is None:
+            return False
+        is_lost = message.sender in self._dead_then and plan.arrived.get(message.sender, 0) < message.number
+        return is_lost or plan.received.get(message.sender, 0) >= message.number
 
     def _load(self, order: LoadProcess) -> None:
         failpoint("before_load_process")

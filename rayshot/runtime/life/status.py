@@ -64,7 +64,8 @@ class SystemStatus:
 
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`),
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
-    says why, and what it waits for. `recoveries` are the times that it went back, since its coordinator began.
+    says why, and what it waits for. `recoveries` are the times that it went back, since its coordinator
+    began; one that was started again knows of the life that it found too.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
