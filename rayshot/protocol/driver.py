@@ -17,6 +17,9 @@ if it cannot come, because its receiver ended. The driver sends a message when t
 order in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system
 the pointer is always at the end of the list, and nothing waits.
 
+A driver may be able to keep no more, while no snapshot succeeds. Then it offers to let go of messages that have arrived
+and answers that were given in this life. If the system agrees, it goes back to no cut without them.
+
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life. It holds
 back an answer of a later life until it has said RolledBack.
 """
@@ -25,6 +28,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 from typing import NamedTuple, assert_never
 
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
@@ -94,7 +98,32 @@ def _check_numbers(*several: Mapping[str, int]) -> None:
         assert number >= 0, f"{name} is {number}, not at least 0"
 
 
-DriverEvent = BatchTaken | BatchAcknowledged | ReceiverEnded | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a driver could let go of: by receiver, messages that arrived in this life, and answers given in it."""
+
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferTaken:
+    """From now on the system goes back to no cut without this: the driver lets go of it."""
+
+    incarnation: int
+    offer: Offer
+
+
+DriverEvent = (
+    BatchTaken
+    | BatchAcknowledged
+    | ReceiverEnded
+    | SnapshotEnded
+    | AnswerArrived
+    | CutCommitted
+    | OfferTaken
+    | RolledBack
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +233,18 @@ class Driver:
         """The open snapshots whose effects this driver may have seen: messages that it sends now must carry them."""
         return tuple(self._tags)
 
+    def offer(self) -> Offer:
+        """What this driver could let go of now. Of a receiver that has ended in this life that is all that was sent."""
+        lasts = {
+            receiver: channel.sent if receiver in self._gone else channel.acknowledged
+            for receiver, channel in self._channels.items()
+        }
+        given = islice(self._answers, self._confirmed - self._forgotten)
+        return Offer(
+            {receiver: last for receiver, last in lasts.items() if last > self._channels[receiver].released},
+            dict(given),  # of each receiver the last one, which has the highest number
+        )
+
     @property
     def awaits(self) -> tuple[str, int] | None:
         """The answer for which messages wait now: receiver, and number of the answered message; None if none wait."""
@@ -233,6 +274,9 @@ class Driver:
                 self._end(snapshot, 0)
                 ours = snapshot.incarnation == self.incarnation
                 return tuple(self._release(event)) if ours else ()
+            case OfferTaken(incarnation, offer):
+                ours = incarnation == self.incarnation
+                return tuple(self._let_go(offer.sent, offer.received)) if ours else ()
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
@@ -339,15 +383,19 @@ class Driver:
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
-        effects = self._bury(cut.ended)
-        for receiver, n in cut.sent.items():
+        return self._bury(cut.ended) + self._let_go(cut.sent, cut.received)
+
+    def _let_go(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
+        """No later life can need messages up to these numbers, or answers of those that are processed."""
+        effects: list[DriverEffect] = []
+        for receiver, n in sent.items():
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
                 channel.release(n)
                 effects.append(ReleaseMessages(receiver, n))
         while self._answers:
             receiver, number = self._answers[0]
-            if number > cut.received.get(receiver, 0) and receiver not in self._over:
+            if number > received.get(receiver, 0) and receiver not in self._over:
                 break
             self._answers.popleft()
             self._forgotten += 1

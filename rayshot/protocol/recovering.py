@@ -1,7 +1,7 @@
 """What the machine of recovery hears and orders, and its policy: see `recovery`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from rayshot.protocol.poison import Caution, HandledMessage, Letter
@@ -192,10 +192,52 @@ class PauseOver:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitWritten:
-    """A snapshot of this life was committed."""
+class LetGo:
+    """A driver lets go of messages that no durable snapshot holds, so no life can go on from a cut that lacks them.
+
+    By receiver: messages up to `sent` are kept no longer, and the answers up to `received` are forgotten. What
+    several of these say of one driver adds up.
+    """
 
     life: int
+    driver: str
+    sent: Mapping[str, int]
+    received: Mapping[str, int] = field(default_factory=dict)
+
+    def is_held(self, sent: Mapping[str, int], received: Mapping[str, int], ended: Collection[str]) -> bool:
+        """Whether a cut holds all of this, by its numbers of this driver and the processes that had ended."""
+        pairs = ((self.sent, sent), (self.received, received))
+        return all(
+            receiver in ended or held.get(receiver, 0) >= number
+            for needed, held in pairs
+            for receiver, number in needed.items()
+        )
+
+    def and_before(self, earlier: "LetGo | None") -> "LetGo":
+        """What this and an earlier one of the same driver say together."""
+        if earlier is None:
+            return self
+        assert earlier.driver == self.driver, f"{earlier.driver} is not {self.driver}"
+        return replace(self, sent=_highest(earlier.sent, self.sent), received=_highest(earlier.received, self.received))
+
+
+def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one.keys() | other.keys()}
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWritten:
+    """A snapshot of this life was committed. It advances, and holds all that the drivers `holds` let go of."""
+
+    life: int
+    holds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class DriverDied:
+    """A driver is dead. What it let go of it would not tell again either."""
+
+    driver: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +258,9 @@ RecoveryEvent = (
     | LifeMarked
     | MarkRefused
     | PauseOver
+    | LetGo
     | CommitWritten
+    | DriverDied
     | StopWanted
 )
 
@@ -235,12 +279,14 @@ class StopHandlers:
 class BeginLife:
     """Write the record of a new life behind `life`. `process` was lost, if any; `detail` says why the old life ended.
 
-    Answer with LifeBegan, LogRefused or NoWayBack. The number of the new life may be higher than one more.
+    Answer with LifeBegan, LogRefused or NoWayBack. The number of the new life may be higher than one more. If the
+    snapshot lacks anything of `needs`, the answer is NoWayBack, and no record is written.
     """
 
     life: int
     process: str | None
     detail: str
+    needs: tuple[LetGo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ has sent nothing, so it is loaded again in the same life. One that is lost after
 A coordinator that takes over does not finish the rollback of another one, because it does not know who went on: if it
 finds a life without a mark, or anybody in it who does not run, it begins the next life.
 
+A driver that may keep no more messages lets go of some, so that nobody has to wait while no snapshot succeeds. From
+then on the life can only be followed by one that goes on from a cut with these messages: any other would lose them. If
+there is no such cut when a process is lost, the system stops. Cuts are compared by their numbers, so it does not matter
+when a snapshot began, or who heard first of its commit.
+
 It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
 is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If
 `fruitless_max` rollbacks in a row, for the same process or without any commit between them, led nowhere, the system
@@ -28,6 +33,7 @@ Sources: K. M. Chandy and L. Lamport, "Distributed Snapshots" (1985), for the cu
 Rollback-Recovery Protocols in Message-Passing Systems" (2002), section 2, for recovery from coordinated checkpoints.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
@@ -36,6 +42,8 @@ from rayshot.protocol.poison import HandledMessage, Letter, Suspicion
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
+    DriverDied,
+    LetGo,
     LifeBegan,
     LifeMarked,
     LoadProcess,
@@ -111,6 +119,8 @@ class Recovery:
     """How many times in a row this step was refused."""
     _past: Past = field(default_factory=Past)
     _suspicion: Suspicion = field(init=False)
+    _let_go: dict[str, LetGo] = field(default_factory=dict)
+    """Driver -> what it let go of in this life, where no commit is known to hold that."""
 
     def __post_init__(self) -> None:
         self._suspicion = Suspicion(self.policy.fruitless_max, self.policy.dead_letters)
@@ -150,9 +160,16 @@ class Recovery:
                 return self._refused(detail) if self.phase is Phase.MARKING and life == self.life else ()
             case PauseOver(number):
                 return self._pause_over(number)
-            case CommitWritten(life):
+            case LetGo():
+                self._driver_let_go(event)
+                return ()
+            case CommitWritten(life, holds):
                 if life == self.life:
                     self._past = self._past.committed()
+                    self._forget_let_go(holds)
+                return ()
+            case DriverDied(driver):
+                self._forget_let_go((driver,))
                 return ()
             case StopWanted(detail):
                 self._end(detail)
@@ -200,7 +217,17 @@ class Recovery:
 
     def _begin(self) -> BeginLife:
         self._pauses += 1  # a pause that is not over yet must not begin a second life
-        return BeginLife(self.life, self._lost, self.detail)
+        needs = tuple(self._let_go[driver] for driver in sorted(self._let_go))
+        return BeginLife(self.life, self._lost, self.detail, needs)
+
+    def _driver_let_go(self, event: LetGo) -> None:
+        """Note it. While the system goes back nobody may let go: the snapshot may be chosen already."""
+        if event.life == self.life and self.phase is Phase.RUNNING:
+            self._let_go[event.driver] = event.and_before(self._let_go.get(event.driver))
+
+    def _forget_let_go(self, drivers: Collection[str]) -> None:
+        for driver in drivers:
+            self._let_go.pop(driver, None)
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
         self.life, self._past = event.life, event.past
@@ -217,6 +244,7 @@ class Recovery:
         self.life, self._past, self._processes = event.life, event.past, frozenset(event.processes)
         self.trouble, self._refusals = "", 0
         self._starts.clear()
+        self._let_go.clear()
         self._suspicion.letters -= event.over
         cautions = self._suspicion.cautions(event.past.fruitless)
         care = (TakeCare(self.life, cautions),) if cautions else ()
