@@ -196,13 +196,14 @@ class LetGo:
     """A driver lets go of messages that no durable snapshot holds, so no life can go on from a cut that lacks them.
 
     By receiver: messages up to `sent` are kept no longer, and the answers up to `received` are forgotten. What
-    several of these say of one driver adds up.
+    several of these say of one driver adds up. `at` is the Unix time of the first one.
     """
 
     life: int
     driver: str
     sent: Mapping[str, int]
     received: Mapping[str, int] = field(default_factory=dict)
+    at: float = 0.0
 
     def is_held(self, sent: Mapping[str, int], received: Mapping[str, int], ended: Collection[str]) -> bool:
         """Whether a cut holds all of this, by its numbers of this driver and the processes that had ended."""
@@ -218,7 +219,8 @@ class LetGo:
         if earlier is None:
             return self
         assert earlier.driver == self.driver, f"{earlier.driver} is not {self.driver}"
-        return replace(self, sent=_highest(earlier.sent, self.sent), received=_highest(earlier.received, self.received))
+        sent, received = _highest(earlier.sent, self.sent), _highest(earlier.received, self.received)
+        return replace(earlier, sent=sent, received=received)
 
 
 def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -17,13 +17,25 @@ from rayshot.errors import SystemStopped
 from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.peers import Peers
-from rayshot.runtime.life import attaching, calls, driver, following, keeping_port, kept_calls, lasting, succession
+from rayshot.runtime.life import (
+    attaching,
+    calls,
+    driver,
+    following,
+    keeping_port,
+    kept_calls,
+    lasting,
+    letting_go,
+    succession,
+)
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
 
 PENDING = object()
+ASKED = ("news", "fate", "followed", "let_go")
 DIED = ray.exceptions.ActorDiedError
 
 
@@ -210,7 +222,7 @@ def read(message):
 
 
 class Snapshot:
-    """A durable snapshot, at `position` in the log. It is taken in one moment."""
+    """A snapshot, at `position` in the log if it is durable. It is taken in one moment."""
 
     def __init__(self, world, position):
         self.position, self.life = position, world.life
@@ -227,18 +239,23 @@ class Snapshot:
 
 
 class World:
-    """See the module. `life` is None between two lives. `hosts` has the present Ray actor of each actor."""
+    """See the module. `life` is None between two lives. `hosts` has the present Ray actor of each actor.
+
+    `asked` are the driver's questions whether it may let go of something. `demand` is what it may have let go of, and
+    what no durable snapshot holds.
+    """
 
     def __init__(self, monkeypatch, *names, heals=True):
         self.events, self.history, self.ended = [], [], set()
         self.taken, self.recorded, self.polls, self.spawned = [], [], [], []
+        self.asked, self.demand = [], None
         self.life, self.running, self.position = 1, True, 0
         self.lock = threading.Lock()  # a thread of the program may be making an actor
         self.hosts = {name: Host(self, name, Process(1)) for name in names}
         self.committed = Snapshot(self, 0)
         self.coordinator = SimpleNamespace(
             _actor_id=b"life",
-            **{name: SimpleNamespace(remote=getattr(self, f"on_{name}")) for name in ("news", "fate", "followed")},
+            **{name: SimpleNamespace(remote=getattr(self, f"on_{name}")) for name in ASKED},
             stay=SimpleNamespace(remote=lambda: Ref(self)),
             watch_driver=SimpleNamespace(remote=lambda *_: None),
         )
@@ -252,6 +269,7 @@ class World:
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
         monkeypatch.setattr(Peers, "know", lambda *_: None)
+        monkeypatch.setattr(letting_go, "PAUSE_S", 0.0)
         monkeypatch.setattr(keeping_port, "NEWS_WAIT_S", 0.0)
         monkeypatch.setattr(keeping_port, "RETURN_S", 0.0)
         monkeypatch.setattr(attaching, "_begun", [])
@@ -360,12 +378,32 @@ class World:
         ref.set(news)
         return True
 
-    def commit(self):
-        """A snapshot is taken and durable."""
+    def on_let_go(self, name, life, sent, received):
+        self.asked.append((LetGo(life, name, sent, received), Ref(self)))
+        return self.asked[-1][-1]
+
+    def answer_let_go(self, may=True):
+        """Answer the driver's first question whether it may let go of something."""
+        let_go, ref = self.asked.pop(0)
+        may = may and self.running and let_go.life == self.life
+        if may:
+            self.demand = let_go.and_before(self.demand)
+        ref.set(may)
+
+    @property
+    def can_go_back(self):
+        """Whether the last snapshot holds all that the driver let go of."""
+        return self.demand is None or self.demand.is_held(*self.committed.numbers)
+
+    def commit(self, taken=None):
+        """A snapshot is taken and durable; or one that was `taken` before is durable, if it is still of use."""
         with self.lock:
-            if self.running:
+            if self.running and (taken is None or taken.life == self.life):
                 self.position += 1
-                self.committed = Snapshot(self, self.position)
+                self.committed = taken or Snapshot(self, self.position)
+                self.committed.position = self.position
+                if self.can_go_back:
+                    self.demand = None
 
     def stop(self):
         """A life is over: no handler runs any more."""
@@ -376,6 +414,8 @@ class World:
 
     def begin(self, *lost):
         """The next life begins, with new Ray actors in the place of those that were `lost`."""
+        assert self.can_go_back, "what the driver let go of would be lost"
+        self.demand = None
         self.life += 1
         self.epoch = self.position = self.position + 1
         self.origin = self.committed

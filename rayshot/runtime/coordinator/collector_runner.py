@@ -49,6 +49,8 @@ log = logging.getLogger("rayshot")
 EARLY, EARLY_S = 2, 0.5
 """The first snapshots of a life that goes back to them by itself, and the seconds between them: only the second one is
 surely behind what its actors did in this life, see `recovery`."""
+LATE_S = 60.0
+"""For each so many seconds that a snapshot is under way it counts as one that failed."""
 Begin = tuple[SnapshotId, int, frozenset[str], bool]
 """The arguments of `Host.begin`: the fields of Begun."""
 
@@ -93,6 +95,7 @@ class CollectorRunner:
         self._last_began = self._last_ended = time.monotonic()
         self._awaiting: set[str] = set()
         """The actors at which outcomes wait for a durable snapshot."""
+        self._fruitless = 0
 
     def start(self) -> None:
         """Begin to commit."""
@@ -124,6 +127,11 @@ class CollectorRunner:
         """Give the machine an event, and carry out its effects."""
         with self.lock:
             self._carry_out(self._collector.handle(event))
+
+    def fruitless(self, now: float) -> int:
+        """How many snapshots failed since the last one that advances. Call under the lock."""
+        late = sum(int((now - one.began) // LATE_S) for one in self.under_way.values())
+        return self._fruitless + late
 
     # Requests --------------------------------------------------------------------------------------------------
 
@@ -299,6 +307,7 @@ class CollectorRunner:
             return  # the snapshot of a lost coordinator, or its announcement is late
         self._last_ended = time.monotonic()
         if end.reason is not None:
+            self._fruitless += 1
             self._metrics.aborted(under_way.request.trigger, end.reason)
             self._commits.call(partial(self._committer.note_abort, under_way, end, time.monotonic()))
             self._members.tell_vaults("sweep")
@@ -321,6 +330,7 @@ class CollectorRunner:
                 self.advanced = record.snapshot
                 for name in self._awaiting:
                     self._members.tell(name, "advanced", record.snapshot)
+            self._fruitless = 0 if record.advances else self._fruitless + 1
             self._early = max(0, self._early - 1)
             self._birth.end()
             self.handle(SnapshotStored(cut.snapshot))

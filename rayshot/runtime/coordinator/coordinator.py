@@ -265,3 +265,12 @@ class Coordinator(DriverWatch, Questions):
         """
         self.followed(driver, followed)
         return self._life.tidings.wait(driver, incarnation, position)
+
+    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    def let_go(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
+        """Whether a driver that may keep no more may let go of this, as snapshots fail; see `recovering.LetGo`.
+
+        If so, the system goes back to no snapshot without it.
+        """
+        life = self._life_of(incarnation)
+        return life is not None and life.let_go(driver, sent, received)

@@ -94,9 +94,7 @@ class DriverWatch(Inquiry):
         log.info("%s is gone: its channels are closed", name)
         self.dead_drivers |= {name}
         self._followed.pop(name, None)
-        life = self._life
-        with life.lock:
-            life.members.tell_all("driver_died", name)
+        self._life.driver_died(name)
 
     @ray.method(concurrency_group="wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:

@@ -267,6 +267,7 @@ class Healer:
                 actor=order.process,
                 detail=order.detail,
                 keyring=keyring,
+                needs=order.needs,
             )
         except CannotGoBack as error:
             self._handle(NoWayBack(f"{order.detail}; {error}"))

@@ -13,10 +13,11 @@ from rayshot.protocol.collecting import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import CommitWritten, StopWanted, TookOver
+from rayshot.protocol.recovering import CommitWritten, DriverDied, LetGo, StopWanted, TookOver
 from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.caring import Caring
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
+from rayshot.runtime.coordinator.let_go import FRUITLESS_MAX, LettingGo
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.requests import Committed, Request
@@ -47,7 +48,7 @@ class Heals(Protocol):
     def lost(self, life: int, name: str, detail: str) -> None:
         """A host of a life that runs died, or its actor failed."""
 
-    def hear(self, event: CommitWritten | StopWanted) -> None:
+    def hear(self, event: CommitWritten | DriverDied | LetGo | StopWanted) -> None:
         """Note a fact."""
 
     def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
@@ -64,8 +65,8 @@ class Life:
     then. `came_from`: the life was begun by that, and this is what it goes on from.
 
     `runner` has the snapshots, `members` the processes, `window` the tracing, `birth` how the life starts, `tidings`
-    what drivers must hear, `caring` what careful actors do. `left`: the system goes back to a snapshot, so another life
-    follows.
+    what drivers must hear, `caring` what careful actors do, `letting_go` what drivers no longer keep. `left`: the
+    system goes back to a snapshot, so another life follows.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Life:
         self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
+        self.letting_go = LettingGo(system, self.incarnation)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
         self._metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
         beginning = settings.beginning and not (committer.went_back or committer.stored_in(self.incarnation))
@@ -217,11 +219,33 @@ class Life:
             self.members.complete()
 
     def _committed(self, record: "CommitRecord", cut: Cut) -> None:
-        if self._heals is not None:
-            self.caring.committed()
-            self._heals.hear(CommitWritten(self.incarnation))
-            if record.advances:
-                self.tidings.covered(holds_of_cut(record.position, cut))
+        if self._heals is None:
+            return
+        self.caring.committed()
+        holds = holds_of_cut(record.position, cut) if record.advances else None
+        with self.lock:
+            held = frozenset[str]() if holds is None else self.letting_go.committed(holds)
+            self._heals.hear(CommitWritten(self.incarnation, held))
+        if holds is not None:
+            self.tidings.covered(holds)
+
+    # Drivers ---------------------------------------------------------------------------------------------------
+
+    def driver_died(self, name: str) -> None:
+        """A driver is dead: its channels are closed."""
+        with self.lock:
+            self.members.tell_all("driver_died", name)
+            self.letting_go.forget(name)
+            if self._heals is not None:
+                self._heals.hear(DriverDied(name))
+
+    def let_go(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
+        """See `Coordinator.let_go`. A loss that is noticed afterwards is heard afterwards."""
+        with self.lock:
+            if self._heals is None or self.state != RUNNING or self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
+                return False
+            self._heals.hear(self.letting_go.take(driver, time.time(), sent, received))
+            return True
 
     # The end ---------------------------------------------------------------------------------------------------
 
@@ -352,6 +376,9 @@ class Life:
                 self.ended(unpack_record(packed), unfinished, trace, why)
         for handle in self.members.in_the_making.values():
             self.members.order(handle, "rejoin")
+        if self._heals is not None:
+            for let_go in self.letting_go.find():
+                self._heals.hear(let_go)
         if self._heals is not None and (marked or went_back) and not remains.has_savepoint:
             self._take_over_healing(self._heals, remains, marked=marked)
         elif remains.stop is not None:
@@ -396,6 +423,7 @@ class Life:
                 "stop": self.stopped,
                 "committed": self.runner.committed,
                 "aborted": self._metrics.aborted_count,
+                "let_go": (self.letting_go.since, self.letting_go.text),
             }
         for k, report in under_way.items():
             report["handlers"] = self.members.why_missing(k, report["missing"])

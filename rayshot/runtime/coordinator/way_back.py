@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,12 @@ from rayshot.format.manifest import ActorEntry
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.resolution import Fit
 from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
-from rayshot.protocol.recovering import Past
+from rayshot.protocol.recovering import LetGo, Past
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
+from rayshot.runtime.coordinator.let_go import is_held, moment
+from rayshot.runtime.coordinator.tidings import holds_of_manifest
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
@@ -75,10 +77,12 @@ def begin_life_behind(
     actor: str | None,
     detail: str,
     keyring: Keyring,
+    needs: Sequence[LetGo] = (),
 ) -> NewLife:
     """Write the record that begins the life behind `before`. Call it again with the same `writer` if it is unclear.
 
-    The snapshot is read first: a life that cannot go on from it must not begin.
+    The snapshot is read first: a life that cannot go on from it, or that would lack anything of `needs`, must not
+    begin.
 
     Raises CannotGoBack, and Fenced if another coordinator has the system; then nothing was written. Raises StoreError,
     LogLost, CommitUnknown: it may be written.
@@ -90,6 +94,7 @@ def begin_life_behind(
         while written != back:  # a commit of the old life may come between
             back = written or back
             origin = find_origin(repository, settings.storage, back, keyring)
+            _check_holds(origin.snapshot, needs)
             written = repository.log.roll_back(
                 before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
             )
@@ -116,6 +121,18 @@ def _open(settings: SystemSettings, before: EpochRecord, keyring: Keyring) -> Re
     raise StoreUnavailable(
         f"{settings.storage} does not hold life {before.incarnation} of {settings.system!r}: is its volume mounted?"
     )
+
+
+def _check_holds(snapshot: Snapshot, needs: Sequence[LetGo]) -> None:
+    """Raise CannotGoBack if a snapshot lacks anything that drivers let go of."""
+    holds = holds_of_manifest(0, snapshot.manifest)
+    for let_go in needs:
+        if not is_held(let_go, holds):
+            raise CannotGoBack(
+                f"it cannot go back since {moment(let_go.at)}: snapshots failed, and {let_go.driver} could keep no "
+                f"more of what it told behind snapshot {snapshot.id}, taken {moment(snapshot.record.taken_at)}. "
+                f"rayshot.resume and rayshot.restore go on from there, and lose what came behind it"
+            )
 
 
 def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> Origin:

@@ -61,9 +61,13 @@ class DriverChannel(OutChannel):
         if mentioned or self.full:
             with self.lock:
                 self.await_actors(mentioned)
-                if not self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S):
+                if not self.await_room():
                     raise self.no_room()
         super().append(message)
+
+    def await_room(self) -> bool:
+        """Wait at most ROOM_WAIT_S seconds for room; returns whether there is some. Call under the lock."""
+        return self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S)
 
     def no_room(self) -> SystemDown:
         """The error of a program that has waited in vain for room."""

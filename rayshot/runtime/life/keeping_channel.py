@@ -34,6 +34,9 @@ class KeepingSender(DriverSender, Protocol):
     def recovering(self, detail: str) -> SystemRecovering:
         """The error of those who cannot wait for the next life."""
 
+    def let_go(self) -> None:
+        """If the driver may keep no more, let go of what has arrived, if snapshots fail. Call under the lock."""
+
     def call_again(self, channel: "KeepingChannel") -> None:
         """Ask the receiver for outcomes that it must give again in this life. Call under the lock."""
 
@@ -83,6 +86,11 @@ class KeepingChannel(DriverChannel):
             actor=self.receiver,
         )
 
+    def await_room(self) -> bool:
+        """See DriverChannel."""
+        self._keeper.let_go()
+        return super().await_room()
+
     def await_actors(self, mentioned: set[str]) -> None:
         """See DriverChannel."""
         if mentioned:
@@ -129,6 +137,7 @@ class KeepingChannel(DriverChannel):
         body, slots = self.take(count)
         self.kept.add(Frame(first, count, body), slots)
         self._keeper.carry_out(effects)
+        self._keeper.let_go()
 
     def send_ordered(self) -> None:
         """Send the next messages of those that may leave. Call under the lock, if the receiver was found."""

@@ -20,6 +20,7 @@ from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
 from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
+from rayshot.runtime.life.letting_go import LettingGo
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, pack
@@ -49,6 +50,7 @@ class KeepingPort(DriverPort):
         self.budget = self.lasting.budget
         self.noted = self.lasting.creations
         self.news = threading.Condition(self.lock)
+        self.letting_go = LettingGo(self)
 
     @property
     def latest(self) -> "KeepingPort":
@@ -82,6 +84,7 @@ class KeepingPort(DriverPort):
                 raise self.recovering(
                     f"no news of its next life have come for {NEWS_WAIT_S:g} s. This call was not sent"
                 )
+            self.let_go()
             if not channel.room.wait_for(lambda: not self.budget.is_spent or channel.down is not None, ROOM_WAIT_S):
                 assert isinstance(channel, KeepingChannel)
                 raise channel.no_room()
@@ -137,13 +140,17 @@ class KeepingPort(DriverPort):
         """See DriverPort. Asks for a snapshot, so that this does not take until the next one begins by itself."""
         deadline = time.monotonic() + timeout_s
         asked: Any = None
-        while self.budget.used and self.latest.down is None and time.monotonic() < deadline:
+        while self._keeps_or_owes and self.latest.down is None and time.monotonic() < deadline:
             if asked is None or ray.wait([asked], timeout=0)[0]:
                 port = self.latest
                 order = Order(driver=port.name, life=port.incarnation)
                 asked = port.identity.coordinator.snapshot.remote(order)
             time.sleep(LOOK_S)
-        return not self.budget.used
+        return not self._keeps_or_owes
+
+    @property
+    def _keeps_or_owes(self) -> bool:
+        return self.budget.used > 0 or self.latest.letting_go.owes
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
         """See DriverPort. What was told before the system went back arrives in its next life."""
@@ -203,6 +210,11 @@ class KeepingPort(DriverPort):
                         channel.release(last)
                 case _:
                     assert_never(effect)
+
+    def let_go(self) -> None:
+        """See KeepingSender."""
+        if self.budget.is_spent:
+            self.letting_go.ask()
 
     def call_again(self, channel: KeepingChannel) -> None:
         """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""

@@ -64,8 +64,9 @@ class SystemStatus:
 
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`),
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
-    says why, and what it waits for. `recoveries` are the times that it went back, since its coordinator
-    began; one that was started again knows of the life that it found too.
+    says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs let go of what they told,
+    `detail` says so, and `cannot_go_back_since` since when. `recoveries` are the times that it went back, since its
+    coordinator began; one that was started again knows of the life that it found too.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
@@ -82,17 +83,18 @@ class SystemStatus:
     actors: Mapping[str, ActorStatus]
     waiting: tuple[WaitingMessage, ...]
     recoveries: tuple[RecoveryReport, ...] = ()
+    cannot_go_back_since: datetime | None = None
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
     """The status from the answer of `Coordinator.status` and the messages that wait at the driver that asked."""
     waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
-    stop, committed = report["stop"], report["committed"]
+    stop, committed, (since, let_go) = report["stop"], report["committed"], report["let_go"]
     return SystemStatus(
         report["system"],
         report["incarnation"],
         report["state"],
-        str(stop.error()) if stop else report["recovering"],
+        str(stop.error()) if stop else report["recovering"] or let_go,
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],
@@ -100,6 +102,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         {name: _actor_status(actor) for name, actor in report["actors"].items()},
         tuple(WaitingMessage(name, *of) for name, several in {driver: of_driver, **waiting}.items() for of in several),
         report["recoveries"],
+        None if since is None else datetime.fromtimestamp(since, UTC),
     )
 
 

@@ -23,6 +23,7 @@ def cover(port: KeepingPort, cut: Covered) -> None:
         _bury(port, cut.ended)
         effects = port.machine.handle(CutCommitted(cut.snapshot, cut.sent, cut.ended, cut.received))
         _let_go(port, cut)
+        port.letting_go.covered(cut)
         port.carry_out(effects)
         for channel in port.channels.values():
             channel.room.notify_all()
