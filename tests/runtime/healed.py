@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 
 import ray
@@ -90,6 +91,26 @@ class Counter:
         if is_new(done):
             self.child = Counter.options(name=name).remote()
         return True
+
+
+@rayshot.actor
+class Till:
+    def __init__(self):
+        self.count = 0
+        self.lock = None
+
+    def add(self, _about):
+        self.count += 1
+
+    def read(self):
+        return self.count
+
+    def hold_lock(self):
+        """From now on the state cannot be recorded."""
+        self.lock = threading.Lock()
+
+    def drop_lock(self):
+        self.lock = None
 
 
 def ring(count=3):
