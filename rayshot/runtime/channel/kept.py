@@ -9,7 +9,8 @@ from rayshot.runtime.channel.beside import Slots, size_of, values_size
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
 KEPT_BYTES_MAX = 256 << 20
-"""A driver keeps so many bytes of messages that no durable snapshot holds, plus one batch of each channel."""
+"""A driver keeps so many bytes of messages that no durable snapshot holds, plus one batch of each channel. See
+`rayshot.runtime.life.letting_go` for what follows."""
 
 
 class Budget:
