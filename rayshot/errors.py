@@ -49,6 +49,10 @@ class NameTaken(ConfigError, ValueError):
     """The system already has an actor with this name. Also a ValueError, as in Ray."""
 
 
+class NameInUse(ConfigError):
+    """A program that lives is attached to the system under this name."""
+
+
 class SnapshotsExist(ConfigError):
     """The storage already holds snapshots of the system that should begin; `evidence["snapshot"]` is the latest."""
 

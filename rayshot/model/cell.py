@@ -23,6 +23,7 @@ from rayshot.model.methods import generator_called, hides_generator, is_generato
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")
 AFTER_S_MAX = 10 * 365.25 * 86400.0
@@ -100,7 +101,7 @@ class Cell:
     `open_calls` are the calls of the running handler. `coroutines` runs `async def` handlers: close it when the actor
     is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
     more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
-    method that is called.
+    method that is called. `makers` are the drivers of programs with a name that sent its creation.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Cell:
         self.told: Callable[[str], None] | None = None
         self.open_calls: list[OpenCall] = []
         self.timers: list[Timer] = []
+        self.makers: frozenset[str] = frozenset()
         self._calls: dict[int, Continuation] = {}
         self.constructing = False
         self.ending = False
@@ -142,12 +144,8 @@ class Cell:
                 self._handle_call(message[1], message[2])
             case 2:
                 self._handle_reply(message[1], message[2], message[3])
-            case 3 if (
-                self.born
-            ):  # who made it did not know that the system goes back to where there is one of that name
-                log.error("%s lives: that %s wants to create it again has no effect", self.name, self.sender)
             case 3:
-                self._construct(message[1], message[2])
+                self._create(message[1], message[2])
             case 4:
                 self._heed_end(dropped=message[1])
             case _:
@@ -187,6 +185,14 @@ class Cell:
         """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
         if not (dropped and (self.shared or self.timers or self._calls or self.port.has_own_mail())):
             self.end()
+
+    def _create(self, packed: bytes, tell: bytes) -> None:
+        if label_of(self.sender):
+            self.makers |= {self.sender}
+        if self.born:  # who made it did not know that the system goes back to where there is one of that name
+            log.error("%s lives: that %s wants to create it again has no effect", self.name, self.sender)
+        else:
+            self._construct(packed, tell)
 
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
@@ -315,6 +321,7 @@ class Cell:
             "next_call": self._next_call,
             "ending": self.ending,
             **({"shared": True} if self.shared else {}),
+            **({"makers": tuple(sorted(self.makers))} if self.makers else {}),
             **({"callees": callees} if callees else {}),
         }
 
@@ -343,6 +350,7 @@ class Cell:
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
         self.shared = state.get("shared", False)
+        self.makers = frozenset(state.get("makers", ()))
         if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
             self.end()
 

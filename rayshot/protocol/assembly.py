@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.cut import ChannelCut, Record
-from rayshot.protocol.identity import Channel, is_driver
+from rayshot.protocol.identity import Channel, is_driver, label_of
 
 
 def close_membership(members: Iterable[str], records: Mapping[str, Record], ended: AbstractSet[str]) -> set[str]:
@@ -77,10 +77,17 @@ def cut_channels(records: Mapping[str, Record], ended: AbstractSet[str]) -> list
 
 
 def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels from drivers, and from senders that are gone and have no record that shows the same."""
+    """Channels from drivers, and from senders that are gone and have no record that shows the same.
+
+    A program with a name that is gone may come back, so its numbers are always in the cut.
+    """
     received = record.received
     living = [(sender, n) for sender, n in record.environment.items() if n > 0]
-    gone = [(sender, n) for sender, n in record.closed.items() if sender not in records and n > received.get(sender, 0)]
+    gone = [
+        (sender, n)
+        for sender, n in record.closed.items()
+        if sender not in records and n > (0 if label_of(sender) else received.get(sender, 0))
+    ]
     return [_cut(Channel(sender, record.process), n, n, record) for sender, n in living + gone]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rayshot.errors import InconsistentCut
-from rayshot.protocol.identity import Channel, SnapshotId, is_driver
+from rayshot.protocol.identity import Channel, SnapshotId, is_driver, label_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,14 @@ class Record:
 
     @property
     def past_drivers(self) -> frozenset[str]:
-        """The dead drivers with no message in flight: this process had processed everything that it took from them."""
+        """The dead drivers with no message in flight: this process had processed everything that it took from them.
+
+        The numbers of programs with a name are not among them: they are kept, so that the next process of the program
+        knows what was told.
+        """
         received = self.received
-        return frozenset(d for d, n in self.closed.items() if is_driver(d) and received.get(d, 0) == n)
+        dead = (d for d, n in self.closed.items() if is_driver(d) and received.get(d, 0) == n)
+        return frozenset(driver for driver in dead if not label_of(driver))
 
 
 def last_record(

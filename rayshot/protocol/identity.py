@@ -30,6 +30,9 @@ DRIVER_PREFIX = "driver:"
 GUEST_PREFIX = f"{DRIVER_PREFIX}task-"
 """Names of drivers in plain tasks and plain actors begin with this."""
 
+LABEL_SIGN = "."
+"""In the name of a driver whose program attached under a name, this stands before that name, and nowhere before."""
+
 NAME_LENGTH_MAX = 128
 SHOWN_MAX = 200
 """An error repeats at most this many characters of a text that is not a snapshot id."""
@@ -114,6 +117,11 @@ def is_driver(process: str) -> bool:
 def is_guest(process: str) -> bool:
     """Whether `process` is a driver in a plain task or a plain actor, which may return what the driver learns."""
     return process.startswith(GUEST_PREFIX)
+
+
+def label_of(process: str) -> str:
+    """The name under which a driver's program attached; "" for a driver without one, and for an actor."""
+    return process.partition(LABEL_SIGN)[2] if is_driver(process) else ""
 
 
 def check_name(name: str, what: str, reserved: Collection[str] = ()) -> str:

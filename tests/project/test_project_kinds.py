@@ -38,6 +38,7 @@ KINDS = {
     "lake_in_use",
     "limit_exceeded",
     "lives_elsewhere",
+    "name_in_use",
     "log_lost",
     "message_not_serializable",
     "message_too_large",

@@ -264,7 +264,7 @@ class World:
         )
         for module in (attaching, calls, driver, following, keeping_port, kept_calls):
             monkeypatch.setattr(module, "ray", fake)
-        monkeypatch.setattr(lasting, "new_driver_name", lambda: "driver:1")
+        monkeypatch.setattr(lasting, "new_driver_name", lambda _label: "driver:1")
         monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))

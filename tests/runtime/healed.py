@@ -113,6 +113,18 @@ class Till:
         self.lock = None
 
 
+@rayshot.actor
+class Ledger:
+    def __init__(self):
+        self.lines = []
+
+    def write(self, line):
+        self.lines.append(line)
+
+    def read(self):
+        return list(self.lines)
+
+
 def ring(count=3):
     """A ring of posts with a token on its way."""
     posts = [Post.options(name=f"post{k}").remote() for k in range(count)]

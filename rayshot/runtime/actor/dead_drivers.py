@@ -1,6 +1,9 @@
 """How an actor treats drivers that died: it closes their channels, and later forgets them."""
 
+from collections.abc import Mapping
+
 from rayshot.protocol.events import DriverDied, DriversForgotten
+from rayshot.protocol.identity import label_of
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner
@@ -14,9 +17,20 @@ class DeadDrivers:
         self._mailbox = mailbox
         self._outcomes = outcomes
         self._names: set[str] = set()
+        self._programs: dict[str, str] = {}
 
     def __contains__(self, driver: str) -> bool:
-        return driver in self._names
+        return driver in self._names or (bool(self._programs) and self._is_superseded(driver))
+
+    def _is_superseded(self, driver: str) -> bool:
+        return self._programs.get(label_of(driver), driver) != driver
+
+    def supersede(self, programs: Mapping[str, str]) -> None:
+        """Of each of these labels only one driver, the present one, may send: close all others."""
+        self._programs |= programs
+        for driver in self._mailbox.senders() - self._names:
+            if self._is_superseded(driver):
+                self.close(driver)
 
     def close(self, driver: str) -> None:
         """A driver is gone for ever: take nothing more from it, and give it no results."""

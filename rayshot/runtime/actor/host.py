@@ -17,7 +17,7 @@ from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHa
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.not_yet import NotYet
@@ -70,6 +70,8 @@ class Host(Answering):
             self._ended.wait()  # the coordinator ends this process: an error here would be printed for everybody
         self._joined_term = joined.term
         self._hears(Issuer(identity.incarnation, joined.term))
+        with process.runner.lock:
+            process.dead_drivers.supersede(joined.programs)
         if joined.traced is not None and not process.cell.born and process.tracing.tracer is None:
             process.tracing.begin(full=joined.traced)
         with process.runner.lock:
@@ -304,6 +306,16 @@ class Host(Answering):
         """A driver is gone for ever."""
         with process.runner.lock:
             process.dead_drivers.close(driver)
+
+    @order
+    def supersede(self, process: ActorProcess, driver: str) -> tuple[str, ...]:
+        """A program attached again: its earlier processes are gone for ever, and `driver` goes on.
+
+        Returns the drivers of that label whose first message was the creation of this actor.
+        """
+        with process.runner.lock:
+            process.dead_drivers.supersede({label_of(driver): driver})
+            return tuple(filter(process.was_made_by, process.channels.mailbox.senders()))
 
     @order
     def forget_drivers(self, process: ActorProcess, drivers: frozenset[str]) -> None:

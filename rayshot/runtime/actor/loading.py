@@ -1,7 +1,7 @@
 """A host becomes an actor from a snapshot: here a restore unpickles it, after the signature was checked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rayshot.errors import CodeMismatch, RayshotError
 from rayshot.format.codec import read_frames
@@ -12,7 +12,7 @@ from rayshot.model.port import hold_port
 from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
-from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.identity import SnapshotId, is_driver, label_of
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
@@ -34,7 +34,8 @@ class LoadPlan:
 
     `version` is the version of the class that recorded the state. `names` says what replaces moved globals in its
     pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on. `drivers`
-    are those that may go on in the new life; all others belong to an earlier one.
+    are those that may go on in the new life; all others belong to an earlier one. `programs` has the present driver of
+    each program with a name.
     """
 
     storage: str
@@ -54,6 +55,7 @@ class LoadPlan:
     names: bytes
     dead_letters: tuple[DeadLetter, ...]
     drivers: frozenset[str] = frozenset()
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None = None) -> None:
@@ -83,7 +85,10 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
         past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)
-        process.dead_drivers.forget(frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d]))
+        process.dead_drivers.forget(
+            frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d] and not label_of(d))
+        )
+        process.dead_drivers.supersede(plan.programs)
         for sender, parts in frames.items():
             for frame in parts:
                 process.channels.mailbox.put(sender, frame)

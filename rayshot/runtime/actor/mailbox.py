@@ -119,6 +119,11 @@ class Mailbox:
             return dict(self.processed)
         return {**self.processed, self.current.sender: self.position}
 
+    def senders(self) -> set[str]:
+        """All senders of messages that are or were here, the early ones too; not those that were forgotten."""
+        waiting = {delivery.sender for delivery in self._waiting}
+        return {*self.received(), *waiting, *(sender for sender, _ in self._held)}
+
     @property
     def size_bytes(self) -> int:
         """Bytes of the messages that are not processed. A batch counts fully until all of it is processed."""

@@ -1,6 +1,7 @@
 """What each actor of a snapshot is loaded from."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from rayshot.format.pickling import dump_names
@@ -15,6 +16,7 @@ def make_plans(
     fit: Fit,
     dead_letters: Mapping[str, Sequence[DeadLetter]],
     drivers: frozenset[str] = frozenset(),
+    programs: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, LoadPlan]:
     """The plan of each actor. The chunks are in `folder` of `storage`; the rest is as in LoadPlan."""
     manifest, specifications, names = fit.manifest, fit.specifications, dump_names(fit.names)
@@ -58,5 +60,6 @@ def make_plans(
             names,
             tuple(dead_letters.get(actor.name, ())),
             drivers,
+            dict(programs),
         )
     return plans

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
-from rayshot.format.codec import FLAT, Codec
+from rayshot.format.codec import FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
 from rayshot.model.anonymous import random_name
 from rayshot.model.calls import OpenCall, sendable
@@ -16,7 +16,7 @@ from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.methods import durable_inside
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.identity import is_driver
+from rayshot.protocol.identity import is_driver, label_of
 from rayshot.runtime.actor.channels import ActorChannel, Channels
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
@@ -72,6 +72,17 @@ class ActorProcess:
             self._dropped.give_out(name)
             handle = self._handles[name] = ActorHandle(self.system, name, None, self)
         return handle
+
+    def was_made_by(self, driver: str) -> bool:
+        """Whether the first message of a driver with a label was this actor's creation. Call under the lock."""
+        assert self.runner.lock.locked()
+        if not label_of(driver):
+            return False
+        mailbox = self.channels.mailbox
+        first = next((frame for sender, frame in mailbox.unhandled() if sender == driver and frame.first == 1), None)
+        if first is not None and first.count:
+            return creation_of(first) is not None
+        return driver in self.cell.makers or not self.cell.born  # all that is handled before its birth is its creation
 
     def own_handle(self) -> ActorHandle:
         """The actor's own handle, for its code."""

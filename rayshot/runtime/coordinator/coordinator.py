@@ -7,6 +7,7 @@ the log, takes the system over with a new EPOCH, and asks the living actors. Sna
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -19,7 +20,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import HandledMessage
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
-from rayshot.runtime.coordinator.driver_watch import DriverWatch
+from rayshot.runtime.coordinator.enrolling import Enrolling
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
@@ -65,11 +66,11 @@ def _await_storage(settings: SystemSettings, owner: str) -> None:
         time.sleep(LOOK_S)
 
 
-class Coordinator(DriverWatch, Questions):
+class Coordinator(Enrolling, Questions):
     """See the module. These are the calls that other processes may make to it, over Ray; the work is in `Life`."""
 
     def __init__(self, settings: SystemSettings) -> None:
-        super().__init__()
+        super().__init__(settings.system)
         # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
         from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
 
@@ -88,7 +89,8 @@ class Coordinator(DriverWatch, Questions):
     def _new_healer(self, owner: str) -> "Healer":
         from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415 - late, as the committer
 
-        return Healer(self._settings, owner, self._install, lambda: self._life.keyring, lambda: self.dead_drivers)
+        drivers = (lambda: self.dead_drivers, lambda: self.programs)
+        return Healer(self._settings, owner, self._install, lambda: self._life.keyring, *drivers)
 
     def _install(self, life: Life) -> None:
         self._life = life
@@ -110,7 +112,8 @@ class Coordinator(DriverWatch, Questions):
             log.info("%s was made for life %d, which is over: it is ended", identity.name, identity.incarnation)
             threading.Timer(END_S, ray.kill, (handle,)).start()
             return None
-        return life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
+        joined = life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
+        return replace(joined, programs=self.programs)  # those that come later are told to all members
 
     @notice
     def ended(

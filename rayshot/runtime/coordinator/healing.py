@@ -102,7 +102,8 @@ class Healer:
     """See the module. It leads the lives of one system, one after the other; `life` is the present one.
 
     `install(life)` makes a new life the present one of the coordinator. `keyring` gives the keys, None while they are
-    missing. `dead_drivers` gives the names of the drivers that died.
+    missing. `dead_drivers` gives the names of the drivers that died, `programs` the present driver of each
+    program with a name.
     """
 
     def __init__(
@@ -112,9 +113,11 @@ class Healer:
         install: Callable[[Life], None],
         keyring: Callable[[], Keyring | None],
         dead_drivers: Callable[[], frozenset[str]],
+        programs: Callable[[], Mapping[str, str]],
     ) -> None:
         self._settings, self._owner = settings, owner
         self._install, self._keyring, self._dead_drivers = install, keyring, dead_drivers
+        self._programs = programs
         self._machine: Recovery
         self._life: Life
         self._events: queue.SimpleQueue[RecoveryEvent | Callable[[], None] | None] = queue.SimpleQueue()
@@ -286,7 +289,7 @@ class Healer:
         if self._closed:
             return
         self._dead_then = self._dead_drivers()
-        self._plans = began.origin.plans(self._options, self._dead_then)
+        self._plans = began.origin.plans(self._options, self._dead_then, self._programs())
         life = self._life.next(began)
         self._life, self._snapshot = life, began.origin.snapshot.id
         self._install(life)

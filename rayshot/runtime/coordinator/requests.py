@@ -58,7 +58,7 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request for a snapshot in that `mode`. When `done` is set, `committed` or `error` is set too.
+    """A request for a snapshot in that `mode`. When `done` is set, `committed` and `cut` or `error` is set too.
 
     `trigger` says why it is taken: "request", "savepoint", "interval", "drain" before a node goes, or "actor" if an
     actor began it.
@@ -70,9 +70,11 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
     committed: Committed | None = None
     error: RayshotError | None = None
+    cut: Cut | None = None
 
     def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
         """The snapshot is durable: let the waiting thread go on."""
+        self.cut = cut
         channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
         sent = {channel.channel.receiver: channel.sent for channel in channels}
         self.committed = Committed(record, sent, frozenset(cut.ended), figures)

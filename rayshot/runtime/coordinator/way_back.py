@@ -41,17 +41,19 @@ class Origin:
     snapshot: Snapshot
     storage: str
 
-    def plans(self, options: Mapping[str, Mapping[str, Any]], dead: frozenset[str]) -> dict[str, LoadPlan]:
+    def plans(
+        self, options: Mapping[str, Mapping[str, Any]], dead: frozenset[str], programs: Mapping[str, str]
+    ) -> dict[str, LoadPlan]:
         """What each actor is loaded from. `options` has what Ray was told when it made an actor.
 
         A snapshot holds neither strategies that are good for one cluster only, nor values of variables. The drivers
-        `dead` are gone for ever.
+        `dead` are gone for ever. `programs` has the present driver of each program with a name.
         """
         manifest = self.snapshot.manifest
         specifications = {actor.name: self._specification(actor, options.get(actor.name)) for actor in manifest.actors}
         fit = Fit(manifest, specifications, {}, {}, ())
         senders = {channel.sender for channel in manifest.channels}
-        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead))
+        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead), programs)
 
     def _specification(self, actor: ActorEntry, options: Mapping[str, Any] | None) -> ActorSpecification:
         by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import ray
 
-from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.errors import ConfigError, NoAnswer, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.following import Following
@@ -32,12 +32,20 @@ _heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
 """News of open snapshots, by life, for a port that does not exist yet. The snapshots of older news are over by then."""
 
 
-def begin(identity: HostIdentity) -> DriverPort:
-    """The port of a system that the program begins, restores or attaches to; its actors are made there from now on."""
+def begin(identity: HostIdentity, label: str = "") -> DriverPort:
+    """The port of a system that the program begins, restores or attaches to; its actors are made there from now on.
+
+    `label` is the name under which it attaches, if any. Raises ConfigError if this process is a driver already then.
+    """
     with _lock:
         port = _living(identity.system)
+        if port is not None and label and port.has_coordinator:
+            raise ConfigError(
+                f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
+                f"first, before it uses any handle of that system"
+            )
         if port is None or port.identity.life != identity.life:
-            port = _new_port(identity)
+            port = _new_port(identity, label)
         _attached.pop(identity.system, None)
         _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
         _tell_news(port)
@@ -48,6 +56,13 @@ def shut(port: DriverPort) -> None:
     """The program shut this system down: it makes its next actors in the system that it began before."""
     with _lock:
         _begun[:] = [other for other in _begun if other is not port] or [port]
+
+
+def give_up(port: DriverPort, why: SystemStopped) -> None:
+    """The program could not attach through this port after all."""
+    port.close(why)
+    with _lock:
+        _begun[:] = [other for other in _begun if other is not port]
 
 
 def driver_port(system: str | None = None) -> DriverPort:
@@ -105,10 +120,10 @@ def _attach(system: str) -> DriverPort:
     return port
 
 
-def _new_port(identity: HostIdentity) -> DriverPort:
+def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
     if not identity.heals:
-        return DriverPort(identity)
-    port = KeepingPort(identity)
+        return DriverPort(identity, label=label)
+    port = KeepingPort(identity, label=label)
     Following(port, _go_back)
     return port
 

@@ -44,7 +44,7 @@ class DriverPort:
     keeps = False
     """Whether the system goes back to its snapshots by itself, and this driver keeps what that needs."""
 
-    def __init__(self, identity: HostIdentity, lasting: Lasting | None = None) -> None:
+    def __init__(self, identity: HostIdentity, lasting: Lasting | None = None, label: str = "") -> None:
         know_references()
         self.identity = identity
         self.incarnation = identity.incarnation
@@ -56,7 +56,7 @@ class DriverPort:
         self.starting: set[str] = set()
         self.noted: Container[str] = self.starting
         self.draining = False  # a driver is not part of what stops
-        self.lasting = lasting or Lasting(identity, self)
+        self.lasting = lasting or Lasting(identity, self, label)
         self.name, self.lock, self.machine = self.lasting.name, self.lasting.lock, self.lasting.machine
         self.calls, self.births = self.lasting.calls, self.lasting.births
         self.codec, self.dead_letters = self.lasting.codec, self.lasting.dead_letters

@@ -8,6 +8,7 @@ import ray
 
 from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.life.enrolment import check_label
 from rayshot.runtime.life.opening import check_no_actor, identify
 from rayshot.runtime.life.starting import attach_to
 from rayshot.runtime.life.system import System
@@ -33,7 +34,7 @@ class Found(NamedTuple):
     storage: str | None
 
 
-def attach(name: str | None = None, address: str | None = None) -> System:
+def attach(name: str | None = None, address: str | None = None, *, as_: str | None = None) -> System:
     """Attach to a running system, from any process of the cluster. Creates nothing, and needs no storage and no keys.
 
     Connects to Ray if this process is not connected, but never starts a cluster. Waits while another program begins or
@@ -42,23 +43,40 @@ def attach(name: str | None = None, address: str | None = None) -> System:
     Args:
         name: the system's name; None for the only system that runs in the cluster.
         address: host:port of a Ray head; None for the address in RAY_ADDRESS, else the only cluster of this machine.
+        as_: a name under which this program is known in the system, such as "ingest-7", so that it can go on after its
+            death where it was: when it attaches again, from any node, `system.told` says how many of its tells and
+            calls each actor has for ever. Skip as many of what you send to that actor, and send the rest:
+
+                system = rayshot.attach("bank", as_="ingest-7")
+                book = system.get_actor("book")
+                for line in lines[system.told.get("book", 0) :]:
+                    book.add.tell(line)
+
+            So each line counts once, if the program sends the same to each actor in the same order. The creation of an
+            actor does not count. Actors that have ended are not in `told`. What earlier processes told and no actor has
+            is dropped, and a snapshot is taken, so this takes some time. A name is letters, digits, `_`, `.`, `-`, at
+            most 100 characters. A program that lives keeps its name.
 
     Raises:
+        NameInUse: a program that lives is attached under the name `as_`, also after ten seconds.
+        SnapshotAborted: with `as_`; the snapshot failed.
         SystemNotFound: no system of this name, or no system at all, runs in the cluster.
         ClusterUnreachable: no cluster answers at the address. ClusterRefused: the cluster refuses this program because
             of a wrong token, another version of Ray, Python or rayshot, or an address of Ray Client. Both come within
             ten seconds.
         ConfigError: several systems or several local clusters run and none was named; this process is connected to
-            another cluster, or belongs to an actor; the name or the address is not valid.
+            another cluster, or belongs to an actor; the name or the address is not valid. With `as_` also: it is not a
+            name, or this process is a driver of the system already.
         NoAnswer: the system's coordinator does not answer.
     """
     check_no_actor()
     if name is not None:
         check_name(name, "a system")
+    label = "" if as_ is None else check_label(as_)
     where = connect(address)
     with naming(where):
         found = find(name, where)
-        return attach_to(found, find_coordinator(found))
+        return attach_to(found, find_coordinator(found), label=label)
 
 
 def look(name: str, where: str, patience_s: float = SILENT_S) -> System:

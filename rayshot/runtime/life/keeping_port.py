@@ -41,10 +41,10 @@ class KeepingPort(DriverPort):
     keeps = True
     channels: dict[str, KeepingChannel]  # type: ignore[assignment]  # it makes its own
 
-    def __init__(self, identity: HostIdentity, lasting: Lasting | None = None) -> None:
+    def __init__(self, identity: HostIdentity, lasting: Lasting | None = None, label: str = "") -> None:
         self._patient_until = 0.0 if lasting is None else time.monotonic() + RETURN_S
         self.goes_back = False
-        super().__init__(identity, lasting)
+        super().__init__(identity, lasting, label)
         assert isinstance(self.lasting.calls, KeptCalls)
         self.calls: KeptCalls = self.lasting.calls
         self.budget = self.lasting.budget

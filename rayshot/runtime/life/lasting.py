@@ -50,13 +50,14 @@ class PortOfLife(Protocol):
 class Lasting:
     """See the module. `port` is the driver's port in the present life; `lock` covers it, its channels and all of this.
 
-    `handles` are the handles that the driver gave out, by name. `over` are the actors that have ended in a durable
-    snapshot, so in all later lives too. Systems that do not go back by themselves have one life; see `Driver.keeps`.
+    `label` is the name under which the program attached, if any. `handles` are the handles that the driver gave out, by
+    name. `over` are the actors that have ended in a durable snapshot, so in all later lives too. Systems that do not go
+    back by themselves have one life; see `Driver.keeps`.
     """
 
-    def __init__(self, identity: HostIdentity, port: PortOfLife) -> None:
+    def __init__(self, identity: HostIdentity, port: PortOfLife, label: str = "") -> None:
         self.port = port
-        self.name = new_driver_name()
+        self.name = new_driver_name(label)
         self.lock = threading.Lock()
         self.codec = Codec(ActorHandle, self._mention, self._handle_of)
         self._encoding = threading.local()

@@ -152,8 +152,8 @@ def restore(
     return System(identity)
 
 
-def attach_to(name: str, coordinator: Any, location: str | None = None) -> System:
-    """Attach to a system that has a coordinator; wait while it begins or is restored.
+def attach_to(name: str, coordinator: Any, location: str | None = None, label: str = "") -> System:
+    """Attach to a system that has a coordinator; wait while it begins or is restored. `label` is `as_` of `attach`.
 
     Raises ConfigError if its storage is not `location`, or it still starts after ATTACH_S seconds; ClusterRefused;
     NoAnswer.
@@ -163,7 +163,7 @@ def attach_to(name: str, coordinator: Any, location: str | None = None) -> Syste
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
     state = await_start(name, coordinator, ATTACH_S)
     offer_keys(coordinator, name)
-    system = System(identity)
+    system = System(identity, label if state != STOPPED else "")
     if state == STOPPED:
         system.learn_why_stopped()
     return system

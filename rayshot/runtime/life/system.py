@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import ray
@@ -39,6 +39,7 @@ from rayshot.runtime.life import attaching
 from rayshot.runtime.life.coming_back import ComesBack
 from rayshot.runtime.life.drain import Drain
 from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.life.enrolment import enroll
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.ordering import take_snapshot
 from rayshot.runtime.life.status import SystemStatus, read_status
@@ -73,11 +74,12 @@ class System(ComesBack):
     As a context manager it shuts the system down at the end.
     """
 
-    def __init__(self, identity: HostIdentity) -> None:
+    def __init__(self, identity: HostIdentity, label: str = "") -> None:
         self._begun_as = identity
         self._coordinator = identity.coordinator
-        self._line = Line(identity, attaching.begin(identity))
+        self._line = Line(identity, attaching.begin(identity, label))
         self._next: System | None = None
+        self._told = enroll(self._line) if label else {}
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +126,11 @@ class System(ComesBack):
         It grows when the system goes back to a snapshot by itself.
         """
         return self._identity.incarnation
+
+    @property
+    def told(self) -> Mapping[str, int]:
+        """By actor, how many tells and calls of earlier processes of this program count for ever: see `attach`."""
+        return MappingProxyType(self._told)
 
     # Actors ----------------------------------------------------------------------------------------------------
 

@@ -9,16 +9,20 @@ from typing import Any
 
 import ray
 
-from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX
+from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, LABEL_SIGN
 
 NAMESPACE = "rayshot"
 _MARK_LENGTH = 8
 
 
-def new_driver_name() -> str:
-    """A name for the driver in this process: a program, or a Ray worker that runs plain tasks or a plain actor."""
+def new_driver_name(label: str = "") -> str:
+    """A name for the driver in this process: a program, or a Ray worker that runs plain tasks or a plain actor.
+
+    `label` is the name under which it attached, if any.
+    """
     is_guest = ray.get_runtime_context().worker.mode == ray.WORKER_MODE
-    return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{uuid.uuid4().hex[:_MARK_LENGTH]}"
+    mark = uuid.uuid4().hex[:_MARK_LENGTH] + (LABEL_SIGN + label if label else "")
+    return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{mark}"
 
 
 def coordinator_name(system: str) -> str:

@@ -56,13 +56,15 @@ class Joined:
 
     `term` is that of the coordinator that answered, see `Issuer`. `begun` has the arguments of `Host.begin` for each
     snapshot under way. `over` has the snapshots that ended and whose markers may still arrive, with their floors.
-    `traced` is for a trace window: whether the host is traced in full; None if it is not traced by one.
+    `traced` is for a trace window: whether the host is traced in full; None if it is not traced by one. `programs` has
+    the present driver of each program with a name.
     """
 
     term: int
     begun: list[tuple[Any, ...]]
     over: list[tuple[SnapshotId, int]]
     traced: bool | None = None
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

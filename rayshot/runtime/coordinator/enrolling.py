@@ -1,0 +1,129 @@
+"""How a coordinator lets in a program that attaches under a name, and tells it what its earlier processes have told."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+import ray
+
+from rayshot.errors import NameInUse, SnapshotAborted, SystemRecovering
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import label_of
+from rayshot.runtime.coordinator.clock import TICK_S
+from rayshot.runtime.coordinator.driver_watch import KNOWN_S, DriverWatch
+from rayshot.runtime.coordinator.life import Life
+from rayshot.runtime.coordinator.requests import Order, Request
+from rayshot.runtime.ray.current_programs import CurrentPrograms
+from rayshot.runtime.ray.state import was_restarted
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.states import RUNNING
+
+log = logging.getLogger("rayshot")
+DEATH_S = 10.0
+"""Ray may take so many seconds to report that the earlier process of a program is dead."""
+CLOSE_S = 30.0
+"""Seconds for all actors to close the channels of the earlier processes."""
+Makers = Mapping[str, frozenset[str]]
+"""Actor -> the drivers whose first message to it was its creation."""
+
+
+class Enrolling(DriverWatch):
+    """A base of the coordinator's class. `programs` has the present driver of each label: no other may send."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__()
+        self._current = CurrentPrograms(system)
+        self.programs: dict[str, str] = self._current.all()
+        self._known_at = self._began + (KNOWN_S if was_restarted() else 0.0)
+        self._turn = threading.Lock()
+
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    def enroll(self, driver: str) -> dict[str, int]:
+        """Let a driver be the program of its label, if no other process of that label lives.
+
+        Returns how many tells and calls of earlier processes of that label each actor has for ever. Raises NameInUse;
+        SnapshotAborted, if this cannot be made durable; SystemDown.
+        """
+        try:
+            self._take_turn(driver)
+            while (told := self._told(self._life, driver)) is None:
+                time.sleep(TICK_S)
+        except BaseException:
+            self._drivers.pop(driver, None)  # its process gives it up, and may try again with another one
+            raise
+        return told
+
+    def _take_turn(self, driver: str) -> None:
+        """The driver is the present one of its label from now on, as soon as the one before is dead."""
+        label, deadline = label_of(driver), time.monotonic() + DEATH_S
+        while True:
+            now = time.monotonic()
+            with self._turn:
+                holder = self.programs.get(label, driver)
+                free = holder == driver or holder not in self._drivers
+                if free and now >= self._known_at and driver in self._drivers:
+                    self._current.put(label, driver)
+                    self.programs = {**self.programs, label: driver}  # a new one, as others read it without a lock
+                    return
+            if now >= max(deadline, self._known_at + DEATH_S):
+                raise NameInUse(
+                    f"a program that lives is attached as {label!r}: end it, or wait until its node is known to be "
+                    f"gone; each program needs a name of its own",
+                    name=label,
+                )
+            time.sleep(TICK_S)
+
+    def _told(self, life: Life, driver: str) -> dict[str, int] | None:
+        """See `enroll`. None if the system went back meanwhile, or the snapshot does not advance: try again."""
+        if life.stopped is not None:
+            raise life.stopped.error()
+        if life.state != RUNNING:
+            return None
+        makers = self._close_earlier(life, driver)
+        if makers is None:
+            return None
+        request = Request(life.runner.config.mode, Order(driver=driver), "request")
+        try:
+            committed = life.ask(request)
+        except (SnapshotAborted, SystemRecovering):
+            if life.left:
+                return None
+            raise
+        if life.left or self._life is not life or not committed.record.advances:
+            return None
+        assert request.cut is not None, "who is answered has its cut"
+        return _count(request.cut, driver, makers)
+
+    def _close_earlier(self, life: Life, driver: str) -> Makers | None:
+        """No actor takes anything from earlier processes of this program any more. None if that is not known of all.
+
+        Actors that join from now on hear it then.
+        """
+        with life.lock:
+            hosts = dict(life.members.hosts)
+            orders = {name: life.members.order(host, "supersede", driver) for name, host in hosts.items()}
+        if orders:
+            ray.wait([*orders.values()], num_returns=len(orders), timeout=CLOSE_S)
+        makers = {}
+        for name, answer in orders.items():
+            found = None
+            with contextlib.suppress(ray.exceptions.RayError):
+                found = ray.get(answer, timeout=0)
+            if found is not None:
+                makers[name] = frozenset(found)
+            elif name in life.members.hosts:
+                return None
+        return makers
+
+
+def _count(cut: Cut, driver: str, makers: Makers) -> dict[str, int]:
+    """What the label's other drivers have told the actors in a cut, without creations."""
+    told = Counter[str]()
+    for channel in cut.channels:
+        (sender, receiver), label = channel.channel, label_of(driver)
+        if label_of(sender) == label and sender != driver and receiver in cut.records:
+            told[receiver] += max(0, channel.sent - (sender in makers.get(receiver, ())))
+    return {name: count for name, count in told.items() if count}

@@ -1,0 +1,186 @@
+"""Programs that attach under a name: when they died and come back, they go on where they were."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import FailureConfig, SnapshotConfig
+from rayshot.errors import ConfigError, NameInUse
+from rayshot.protocol.identity import label_of
+from rayshot.runtime.coordinator import enrolling
+from rayshot.runtime.life import attaching
+from tests.processes import search_path
+from tests.runtime.healed import Ledger, kill, report, until_it_runs
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+LINES = 100
+
+
+@pytest.fixture
+def system(new_system):
+    """A system that heals itself, with a ledger."""
+    system = new_system(failure=FailureConfig(scope="system", backoff_s=0.0), snapshot=SnapshotConfig(interval_s=None))
+    begin()
+    system.snapshot()
+    return system
+
+
+def begin():
+    for name in ("ledger", "other"):
+        ray.get(Ledger.options(name=name).remote().read.remote())
+
+
+def start(system, name="ingest-7", lines=LINES, dies_at=-1):
+    """A program that writes lines of the ledger in a process of its own."""
+    words = [ray.get_runtime_context().gcs_address, system.name, name, str(lines), str(dies_at)]
+    command = [sys.executable, "-m", "tests.runtime.program", *words]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **search_path()}
+    )
+
+
+def ended(process):
+    """Wait until a program has ended. Returns what earlier processes of it had told, as it was told."""
+    out, errors = process.communicate(timeout=120)
+    assert out.strip().isdecimal(), errors
+    return int(out)
+
+
+def lines_of(system, actor="ledger"):
+    return ray.get(system.get_actor(actor).read.remote(), timeout=30)
+
+
+def attached_as(system, name="ingest-7"):
+    """Attach this process once more, as if it were another one."""
+    saved = attaching._begun[:]
+    attaching._begun.clear()
+    try:
+        return rayshot.attach(system.name, as_=name)
+    finally:
+        attaching._begun[:] = saved
+
+
+def test_a_program_that_died_goes_on_behind_what_it_had_told(system):
+    assert ended(start(system, dies_at=50)) == 0
+    told = ended(start(system, dies_at=80))
+    assert 40 <= told <= 50, "the last line before an answer has arrived, those behind it may not have"
+    assert ended(start(system)) >= 70
+    assert lines_of(system) == list(range(LINES))
+
+
+def test_it_goes_on_through_rollbacks_and_deaths_of_the_coordinator(system):
+    assert ended(start(system, dies_at=30)) == 0
+    kill(system, "other")  # nothing of the program is in a snapshot
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ended(start(system, dies_at=60)) == 0
+    ray.kill(system._identity.coordinator, no_restart=False)
+    until_it_runs(system, life=1)
+    told = ended(start(system, dies_at=90))
+    assert told >= 50
+    kill(system, "ledger")
+    until_it_runs(system, life=3)
+    system.wait_until_running(30)
+    assert lines_of(system) == list(range(told)), "what it was told never becomes less"
+    assert ended(start(system)) == told
+    assert lines_of(system) == list(range(LINES))
+
+
+def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
+    assert ended(start(system, dies_at=50)) == 0
+    system.snapshot()
+    for _ in range(3):  # a driver without a name would be forgotten by now
+        system.snapshot()
+    held = len(system.snapshots()[-1].states()["ledger"]["lines"])
+    system.shutdown()
+    restored = rayshot.restore(tmp_path / "shots", failure=FailureConfig(scope="stop"))
+    try:
+        assert ended(start(restored)) == held
+        assert lines_of(restored) == list(range(LINES))
+        assert [label_of(sender) for sender, _ in restored.snapshot().channels].count("ingest-7") >= 2
+    finally:
+        restored.shutdown()
+
+
+def test_programs_of_other_names_are_others(system):
+    assert ended(start(system, dies_at=20)) == 0
+    assert ended(start(system, name="ingest-8", lines=5)) == 0
+
+
+def test_while_a_program_lives_no_other_gets_its_name(system, monkeypatch):
+    attached = attached_as(system)
+    assert attached.told == {}
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda _: setattr(enrolling, "DEATH_S", 1.0)))
+    with pytest.raises(NameInUse, match="'ingest-7'"):
+        attached_as(system)
+    attached.get_actor("ledger").write.tell(1)
+    eventually(lambda: lines_of(system) == [1])
+    assert attached_as(system, "ingest-8").told == {}
+
+
+def test_a_coordinator_that_takes_over_knows_who_has_a_name(system):
+    attached = attached_as(system)
+    coordinator = system._identity.coordinator
+    ray.kill(coordinator, no_restart=False)
+    until_it_runs(system, life=1)
+    ray.get(coordinator.__ray_call__.remote(lambda _: setattr(enrolling, "DEATH_S", 1.0)))
+    with pytest.raises(NameInUse):
+        attached_as(system)
+    attached.get_actor("ledger").write.tell(1)
+    eventually(lambda: lines_of(system) == [1])
+
+
+def test_creations_do_not_count(system):
+    attached = attached_as(system)
+    made = attaching_through(attached, lambda: Ledger.options(name="made").remote())
+    for line in range(3):
+        made.write.tell(line)
+    ray.get(made.read.remote())
+    forget(system, attached)
+    again = attached_as(system)
+    assert again.told == {"made": 4}
+    system.snapshot()
+    kill(system, "made")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    forget(system, again)
+    assert attached_as(system).told == {"made": 4}, "who made it is part of its state"
+
+
+def attaching_through(attached, make):
+    attaching._begun.append(attached._port)
+    try:
+        return make()
+    finally:
+        attaching._begun.remove(attached._port)
+
+
+def forget(system, attached):
+    """As if the process of this driver had died."""
+    attached._port.close(rayshot.errors.SystemStopped("it is gone", system=system.name))
+    coordinator, name = system._identity.coordinator, attached._port.name
+    lose = lambda self: (self._drivers.pop(name), self._tell_of_death(name))  # noqa: E731
+    ray.get(coordinator.__ray_call__.remote(lose))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-x", "driver:1", "x" * 101, 7])
+def test_what_cannot_be_a_name_is_refused(system, name):
+    with pytest.raises(ConfigError, match="cannot name a program"):
+        rayshot.attach(system.name, as_=name)
+
+
+def test_a_process_that_is_a_driver_already_gets_no_name(system):
+    with pytest.raises(ConfigError, match="is a driver of system"):
+        rayshot.attach(system.name, as_="ingest-7")
+    assert lines_of(system) == []
+
+
+def test_without_a_name_nothing_is_told(system):
+    assert system.told == {}
+    assert report(system)["state"] == "running"
