@@ -270,6 +270,17 @@ def test_a_stored_cut_says_which_dead_drivers_may_be_forgotten():
     assert end.past_drivers == {"p": {"driver:1"}}
 
 
+def test_of_a_program_with_a_name_no_driver_is_forgotten_and_every_cut_has_its_numbers():
+    bench, gone = Bench("p", "q"), "driver:1.ingest"
+    bench.want()
+    bench.record("p", received={gone: 3}, closed={gone: 3})
+    bench.record("q")
+    (end,) = bench.tell(SnapshotStored(K))
+    assert end.past_drivers == {}
+    (channel,) = bench.cuts[-1].channels
+    assert (channel.channel, channel.sent, channel.received) == (Channel(gone, "p"), 3, 3)
+
+
 @pytest.mark.acceptance("O6")
 @pytest.mark.parametrize(("forgotten", "advances"), [(1, True), (0, False)])
 def test_a_cut_without_a_driver_lies_behind_one_with_it_exactly_if_the_driver_was_forgotten(forgotten, advances):

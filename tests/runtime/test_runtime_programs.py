@@ -1,8 +1,10 @@
 """Programs that attach under a name: when they died and come back, they go on where they were."""
 
 import os
+import random
 import subprocess
 import sys
+import time
 
 import pytest
 import ray
@@ -14,7 +16,7 @@ from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolling
 from rayshot.runtime.life import attaching
 from tests.processes import search_path
-from tests.runtime.healed import Ledger, kill, report, until_it_runs
+from tests.runtime.healed import Ledger, kill, kill_in, report, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -105,6 +107,24 @@ def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
         assert [label_of(sender) for sender, _ in restored.snapshot().channels].count("ingest-7") >= 2
     finally:
         restored.shutdown()
+
+
+def test_whatever_is_killed_each_line_counts_once_and_in_order(system):
+    chance, dies_at, told = random.Random(7), 0, [0]
+    for _ in range(4):
+        dies_at = chance.randrange(told[-1], told[-1] + LINES // 4)
+        program = start(system, dies_at=dies_at)
+        time.sleep(chance.uniform(1.0, 4.0))
+        kill_in(until_it_runs(system, life=1), chance.choice(["ledger", "other"]))
+        out, errors = program.communicate(timeout=120)
+        assert out.strip().isdecimal(), errors
+        told.append(int(out))
+        if chance.random() < 0.5:
+            ray.kill(system._identity.coordinator, no_restart=False)
+    until_it_runs(system, life=1)
+    ended(start(system))
+    assert lines_of(system) == list(range(LINES)), told
+    assert told == sorted(told)
 
 
 def test_programs_of_other_names_are_others(system):

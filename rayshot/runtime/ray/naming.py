@@ -4,6 +4,7 @@ The names of Ray actors hold the incarnation, so that the next life of a system 
 """
 
 import contextlib
+import time
 import uuid
 from typing import Any
 
@@ -18,10 +19,13 @@ _MARK_LENGTH = 8
 def new_driver_name(label: str = "") -> str:
     """A name for the driver in this process: a program, or a Ray worker that runs plain tasks or a plain actor.
 
-    `label` is the name under which it attached, if any.
+    `label` is the name under which it attached, if any. Drivers of one label are sorted by the time at which they
+    attached: so a restored actor has what it did not handle of them in that order.
     """
     is_guest = ray.get_runtime_context().worker.mode == ray.WORKER_MODE
-    mark = uuid.uuid4().hex[:_MARK_LENGTH] + (LABEL_SIGN + label if label else "")
+    mark = uuid.uuid4().hex[:_MARK_LENGTH]
+    if label:
+        mark = f"{time.time_ns() // 1_000_000:011x}{mark}{LABEL_SIGN}{label}"
     return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{mark}"
 
 
