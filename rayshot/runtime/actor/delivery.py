@@ -9,6 +9,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from rayshot.errors import NoAnswer
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import CaptureFailed
 from rayshot.protocol.identity import SnapshotId, is_guest
@@ -191,12 +192,14 @@ class Deliveries:
     def fetch(self, snapshot: SnapshotId) -> tuple[bytes, Body] | tuple[None, None]:
         """Wait for the report of a snapshot that the coordinator began.
 
-        Returns (None, None) if the snapshot ended without a report, the report was already sent, or the process is
-        down. Takes the lock.
+        Returns (None, None) if the snapshot ended without a report, this process brings the report, or it is down.
+        Raises NoAnswer if an earlier call took the report, as Ray has repeated the call. Takes the lock.
         """
         runner = self._runner
         with runner.lock:
             while share := self._shares.get(snapshot):
+                if share.delivery is Delivery.SENT and not share.brought:
+                    raise NoAnswer("its record was lost on its way to the coordinator; take another snapshot")
                 if share.delivery is not Delivery.PENDING:
                     report, share.report, share.delivery = share.report, None, Delivery.SENT  # it may be large
                     return (None, None) if report is None else report

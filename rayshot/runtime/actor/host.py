@@ -197,7 +197,7 @@ class Host(Answering):
 
     # Control ---------------------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="control")
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def hello(self) -> Offer | None:
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
         cell = self._process.cell
@@ -218,9 +218,12 @@ class Host(Answering):
         """A process began a snapshot, or a stop-the-world snapshot goes on."""
         self._begin(process, snapshot, floor, inputs, quiet)
 
-    @ray.method(concurrency_group="record", num_returns=2)
+    @ray.method(concurrency_group="record", num_returns=2, max_task_retries=UNTIL_ANSWERED)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
-        """The coordinator began a snapshot. Returns this actor's report; (None, None) if the snapshot ended before."""
+        """The coordinator began a snapshot. Returns this actor's report; (None, None) if the snapshot ended before.
+
+        Raises NoAnswer if the report was lost on its way: it is not kept for another call, as it may be large.
+        """
         process = self._process
         snapshot, floor, inputs = unpack_begin(begin)
         self._begin(process, snapshot, floor, inputs, quiet=False)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import ray
 
+from rayshot.errors import NoAnswer
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
@@ -93,6 +94,9 @@ class Intake:
     def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
         if isinstance(result, bytes):  # otherwise the snapshot ended, or the actor died, which is noticed elsewhere
             self._arrived.put(_Report(result, body))
+        elif isinstance(result, ray.exceptions.RayTaskError) and isinstance(result.cause, NoAnswer):
+            why = snapshot, name, result.cause.message, AbortReason.CAPTURE_FAILED
+            threading.Thread(target=self._refuse, args=why, daemon=True).start()
         elif isinstance(result, ray.exceptions.RayTaskError):
             log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)
             why = snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT
