@@ -110,15 +110,19 @@ def host_of(system: rayshot.System, name: str) -> Any:
     return ray.get(system._identity.coordinator.actors.remote())[name]
 
 
-def die_there(process: Any, place: str, count: int = 1, *, after_s: float = 0.0) -> None:
-    """The process of a Ray actor dies when it passes a failpoint for the `count`-th time, and so many seconds later."""
+def die_there(process: Any, place: str, *, gate: str = "", victim: int = 0) -> None:
+    """The process of a Ray actor dies when it passes a failpoint.
+
+    With `gate` it stands still there first, until there is that file. With a `victim`, this process dies instead.
+    """
 
     def arm(_: Any) -> None:
-        def kill(pid: int, signal: int) -> None:
-            time.sleep(after_s)  # what was handed to Ray leaves
-            os.kill(pid, signal)
+        def kill(pid: int, number: int) -> None:
+            while gate and not Path(gate).exists():
+                time.sleep(0.01)
+            os.kill(victim or pid, number)
 
-        failpoints._table[place] = count
+        failpoints._table[place] = 1
         failpoints.os = SimpleNamespace(kill=kill, getpid=os.getpid)  # type: ignore[attr-defined]
 
     ray.get(process.__ray_call__.remote(arm))

@@ -20,6 +20,7 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import Slots
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.packets import Answer, Status
@@ -78,6 +79,7 @@ class ActorChannel(OutChannel):
         assert self.lock.locked()
         if self.down is None and self.ended is None and self.peer is not None:
             self.transmit(batch)
+            failpoint("after_marker")
 
     def end(self, detail: str) -> None:
         """See OutChannel. No record needs the batches that the receiver had."""

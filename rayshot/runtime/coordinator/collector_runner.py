@@ -4,10 +4,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
-from rayshot.errors import ConfigError, Fenced, RayshotError
+from rayshot.errors import ConfigError, Fenced, RayshotError, SystemRecovering
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AbortWanted,
@@ -51,6 +52,8 @@ EARLY, EARLY_S = 2, 0.5
 surely behind what its actors did in this life, see `recovery`."""
 LATE_S = 60.0
 """For each so many seconds that a snapshot is under way it counts as one that failed."""
+_REFUSED = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED)
+"""Where the system goes back, the storage refuses the snapshots of the life that is over."""
 Begin = tuple[SnapshotId, int, frozenset[str], bool]
 """The arguments of `Host.begin`: the fields of Begun."""
 
@@ -288,6 +291,8 @@ class CollectorRunner:
                     assert_never(effect)
 
     def _announce_end(self, end: AnnounceEnd) -> None:
+        if end.reason in _REFUSED and isinstance(self.over, SystemRecovering):
+            end = replace(end, reason=AbortReason.ACTOR_DIED, detail=self.over.message)
         under_way = self.under_way.pop(end.snapshot, None)
         self._gathered.pop(end.snapshot, None)
         self._ends.add(end.snapshot, end.floor)

@@ -42,11 +42,17 @@ class CommitQueue:
         while (next_ := self._waiting.get()) is not None:
             if isinstance(next_, Cut):
                 self._write(next_)
-                continue
-            try:
-                next_()
-            except Exception:
-                log.exception("what was to be done between two commits failed, a defect of rayshot")
+            else:
+                self._do(next_)
+        while not self._waiting.empty():  # the last cut may have failed behind the call of `close`
+            if callable(left := self._waiting.get()):
+                self._do(left)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            log.exception("what was to be done between two commits failed, a defect of rayshot")
 
     def _write(self, cut: Cut) -> None:
         try:

@@ -249,7 +249,8 @@ class Healer:
     # Steps -----------------------------------------------------------------------------------------------------
 
     def _leave_life(self) -> None:
-        left = self._life.leave(self._machine.detail)
+        lost = f"{self._lost} was lost: " if self._lost else ""
+        left = self._life.leave(lost + self._machine.detail)
         self._left |= left
         self._options |= self._life.members.options
         self._loads.clear()
