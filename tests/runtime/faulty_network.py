@@ -1,4 +1,4 @@
-"""Run by itself: `python faulty_network.py CASE STORAGE MESSAGES`: a system in a cluster in which Ray's calls fail.
+"""Run by itself: `python faulty_network.py CASE STORAGE NUMBERS`: a system in a cluster in which Ray's calls fail.
 
 Ray reads what fails when its processes start, so the cluster is one of its own. CASE is a key of CASES.
 """
@@ -13,60 +13,84 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
+from rayshot.errors import SnapshotAborted
 from tests.runtime.heralds import Court, check_cut
 
-PUSH = "CoreWorkerService.grpc_client.PushTask"
-PERCENT, DELAY_US = 10, 200_000
+PERCENT = 10
+DELAY_S = 0.2
+ROUND, PAUSE_S = 20, 0.02
+CHECKED_S = 240.0
 
 
-def failing(which: str) -> dict[str, str]:
-    """A tenth of the calls of actors' methods fail: on the way there, on the way back, or both."""
-    probabilities = {f"{one}_failure_prob": PERCENT * (one == which) for one in ("req", "resp", "in_flight")}
+def failing(*which: str) -> dict[str, str]:
+    """Of the calls of actors' methods so many fail: on the way there, on the way back, or neither side knows where."""
+    probabilities = {f"{one}_failure_prob": PERCENT if one in which else 0 for one in ("req", "resp", "in_flight")}
+    calls = {"CoreWorkerService.grpc_client.PushTask": {"num_failures": -1, **probabilities}}
     return {
-        "RAY_testing_rpc_failure": json.dumps({PUSH: {"num_failures": -1, **probabilities}}),
+        "RAY_testing_rpc_failure": json.dumps(calls),
         "RAY_testing_rpc_failure_avoid_intra_node_failures": "false",
     }
 
 
+DELAYED = {"RAY_testing_asio_delay_us": f"CoreWorkerService.grpc_server.PushTask=0:{DELAY_S * 1e6:.0f}"}
 CASES = {
     "requests": failing("req"),
     "responses": failing("resp"),
     "in flight": failing("in_flight"),
-    "delays": {"RAY_testing_asio_delay_us": f"CoreWorkerService.grpc_server.PushTask=0:{DELAY_US}"},
+    "delays": DELAYED,
+    "all": failing("req", "resp", "in_flight") | DELAYED,
 }
 
 
-def main(case: str, storage: str, messages: str) -> None:
+class Answering:
+    """A plain Ray actor."""
+
+    def answer(self) -> float:
+        """When it was called."""
+        return time.monotonic()
+
+
+def check_faults(case: str) -> None:
+    """The calls of a plain Ray actor fail, and come late: so those of the system do."""
+    actor = ray.remote(num_cpus=0)(Answering).remote()
+    lost, late_s = 0, []
+    while lost < (case != "delays") or max(late_s, default=0.0) < DELAY_S / 2 * (case in ("delays", "all")):
+        began = time.monotonic()
+        try:
+            late_s.append(ray.get(actor.answer.remote()) - began)
+        except ray.exceptions.ActorUnavailableError:
+            lost += 1
+
+
+def main(case: str, storage: str, numbers: str) -> None:
     os.environ |= CASES[case]
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
-        system = rayshot.init(
-            "bank",
-            storage=storage,
-            failure=FailureConfig(scope="system", backoff_s=0.0),
-            snapshot=SnapshotConfig(interval_s=None),
-        )
-        print("begun", time.monotonic(), flush=True)
-        court = Court(system)
-        print("court", time.monotonic(), flush=True)
-        while court.told < int(messages):
-            court.tell(20)
-            time.sleep(0.02)
-            if court.told % 400 == 0:
-                print("told", court.told, time.monotonic(), flush=True)
-                try:
-                    snapshot = system.snapshot()
-                    check_cut(snapshot)
-                except rayshot.errors.RayshotError as e:
-                    print("snapshot", repr(e)[:200], time.monotonic(), flush=True)
-        court.check(240)
-        print("checked", time.monotonic(), flush=True)
-        status = system.status()
-        assert status.recoveries == (), "what did not die was not taken for dead"
-        print(f"heard {court.told} after {case}")
+        check_faults(case)
+        failure, snapshot = FailureConfig(scope="system", backoff_s=0.0), SnapshotConfig(interval_s=None, timeout_s=30.0)
+        system = rayshot.init("bank", storage=storage, failure=failure, snapshot=snapshot)
+        court, committed = Court(system), 0
+        while court.told < int(numbers) or not committed:
+            court.tell(ROUND)
+            time.sleep(PAUSE_S)
+            if court.told % (20 * ROUND) == 0:
+                committed += is_committed(system)
+        court.check(CHECKED_S)
+        assert system.status().recoveries == (), "nobody had died, and nobody was taken for dead"
+        print(f"{case}: all heard all of {court.told}, with {committed} snapshots")
         system.shutdown()
     finally:
         ray.shutdown()
+
+
+def is_committed(system: rayshot.System) -> bool:
+    """Take a snapshot: its calls may fail too, and then it is aborted."""
+    try:
+        check_cut(system.snapshot())
+    except SnapshotAborted as error:
+        print(f"aborted: {error.message}", file=sys.stderr)
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ import ray
 from ray.cluster_utils import Cluster
 
 import rayshot
-from rayshot import FailureConfig
+from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError
+from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from tests.runtime.healed import until_it_runs
+from tests.runtime.healed import report, until_it_runs
+from tests.runtime.heralds import Court, check_cut
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
@@ -30,6 +32,10 @@ def main(case, storage):
     doomed = cluster.add_node(num_cpus=8, resources=shelf)
     ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False)
     try:
+        if case == "busy":
+            lose_a_node_in_mid_snapshot(cluster, doomed, storage)
+            print(f"restored {case}")
+            return
         system = begin(storage, cluster.head_node if "coordinator" not in case else doomed, heals="heals" in case)
         options = {"resources": shelf} if case == "replaced" else {}
         actors = [Account.options(name="a1", num_cpus=1, **options).remote(1)]
@@ -74,6 +80,35 @@ def goes_on(system, taken):
         actor.deposit.tell(1)
     assert all(ray.get(actor.read.remote()) == balances[name] + 1 for name, actor in system.actors().items())
     system.snapshot().verify()
+    system.shutdown()
+
+
+def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
+    """All numbers that are told before, meanwhile and behind are heard once and in order, on the node that is left."""
+    system = begin(storage, cluster.head_node, heals=True)
+    system.configure(SnapshotConfig(interval_s=None))
+    life = system.incarnation
+    court = Court(system, bob={"resources": {"shelf": 0.001}}, alice={"num_cpus": 1}, carol={"num_cpus": 1})
+    court.tell()
+    first = system.snapshot()
+    court.tell()
+    gate = Path(storage).with_name("gate")
+    court.heralds["alice"].wait_for.tell(str(gate))
+    eventually(Path(f"{gate}.seen").exists)
+    system._identity.coordinator.snapshot.remote(Order())
+    eventually(lambda: report(system)["snapshots"])
+    cluster.add_node(num_cpus=8, resources={"shelf": 1})
+    cluster.remove_node(doomed, allow_graceful=False)
+    court.tell()
+    until_it_runs(system, life + 1)
+    gate.touch()
+    system.wait_until_running(60)
+    (note,) = eventually(lambda: rayshot.open(storage).system(system.name).aborts().notes)
+    assert note.reason == "actor_died", note
+    assert eventually(lambda: report(system)["recoveries"])[-1].snapshot == first.id
+    court.tell()
+    check_cut(system.snapshot())
+    court.check()
     system.shutdown()
 
 
