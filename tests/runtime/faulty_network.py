@@ -69,7 +69,7 @@ def main(case: str, storage: str, numbers: str) -> None:
         check_faults(case)
         failure, snapshot = FailureConfig(scope="system", backoff_s=0.0), SnapshotConfig(interval_s=None, timeout_s=30.0)
         system = rayshot.init("bank", storage=storage, failure=failure, snapshot=snapshot)
-        court, committed = Court(system), 0
+        court, committed = Court.assemble(system), 0
         while court.told < int(numbers) or not committed:
             court.tell(ROUND)
             time.sleep(PAUSE_S)

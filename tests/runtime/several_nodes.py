@@ -88,7 +88,7 @@ def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
     system = begin(storage, cluster.head_node, heals=True)
     system.configure(SnapshotConfig(interval_s=None))
     life = system.incarnation
-    court = Court(system, bob={"resources": {"shelf": 0.001}}, alice={"num_cpus": 1}, carol={"num_cpus": 1})
+    court = Court.assemble(system, bob={"resources": {"shelf": 0.001}}, alice={"num_cpus": 1}, carol={"num_cpus": 1})
     court.tell()
     first = system.snapshot()
     court.tell()

@@ -3,7 +3,10 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from rayshot.runtime.node import vault as vault_module
 from rayshot.store.garbage import collect
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
+from tests.processes import ROOT, search_path
 from tests.runtime.healed import HEALS, die_at, report, until_it_runs
 from tests.runtime.heralds import Court, check_cut, die_there, host_of
 from tests.waiting import eventually
@@ -31,7 +35,7 @@ HOURS_S = 7200.0
 def court(new_system):
     """A system that heals itself, with numbers on their way, and its first snapshot."""
     system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None, timeout_s=60.0, num_to_keep=3))
-    court = Court(system)
+    court = Court.assemble(system)
     court.tell()
     system.snapshot()
     court.tell()
@@ -166,9 +170,14 @@ def hold_vault(system, gate):
     ray.get(vault_of(system).__ray_call__.remote(stand_still))
 
 
-def vault_of(system):
+def processes_of(system):
+    """The Ray names of what lives of a system."""
     names = (one["name"] for one in ray.util.list_named_actors(all_namespaces=True))
-    (name,) = (name for name in names if name.startswith(f"rayshot/{system.name}/") and "/vault/" in name)
+    return [name for name in names if f"{name}/".startswith(f"rayshot/{system.name}/")]
+
+
+def vault_of(system):
+    (name,) = (name for name in processes_of(system) if "/vault/" in name)
     return ray.get_actor(name, namespace="rayshot")
 
 
@@ -199,7 +208,7 @@ def test_what_an_actor_had_handed_over_before_it_was_killed_commits_and_is_what_
 @pytest.mark.acceptance("B6")
 def test_in_a_system_that_stops_too(new_system, tmp_path):
     system = new_system(failure=FailureConfig(scope="stop"))
-    court = Court(system)
+    court = Court.assemble(system)
     court.tell()
     system.snapshot()
     court.tell()
@@ -257,10 +266,43 @@ def taken(system):
         return None
 
 
+@pytest.mark.acceptance("B9")
+@pytest.mark.parametrize("all_die", [False, True], ids=["the system lives", "all processes are killed too"])
+def test_a_program_that_is_killed_leaves_a_system_that_the_next_one_goes_on_with(new_system, tmp_path, all_die):
+    name, storage = f"heralds{all_die}", tmp_path / "shots"
+    command = [sys.executable, "-m", "tests.runtime.herald_program", ray.get_runtime_context().gcs_address]
+    with subprocess.Popen(
+        [*command, name, storage], cwd=ROOT, env={**os.environ, **search_path()}, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        program.kill()
+    if all_die:
+        kill_all(rayshot.attach(name))
+    resume = partial(rayshot.resume, name, storage=storage, begin=pytest.fail, failure=HEALS)
+    system = resume(snapshot=SnapshotConfig(interval_s=None), takeover=all_die)
+    new_system.made.append(system)
+    court = Court(system, system.actors(), teller="the next program")
+    court.tell()
+    check_cut(system.snapshot())
+    court.check()
+    assert system.incarnation == 1 + all_die
+
+
+def kill_all(system):
+    """End all processes of a system at once; Ray starts again none that it was told to kill."""
+    pids = [actor["pid"] for actor in report(system)["actors"].values()]
+    for process in (system._identity.coordinator, vault_of(system)):
+        ray.kill(process)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not processes_of(system))
+
+
 @pytest.mark.acceptance("B12")
 def test_an_actor_that_ray_may_restart_is_not_made_anew_but_comes_back_from_the_snapshot(new_system, tmp_path):
     system, born = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None)), tmp_path / "born"
-    court = Court(system, born=str(born), bob={"max_restarts": -1, "max_task_retries": -1})
+    court = Court.assemble(system, born=str(born), bob={"max_restarts": -1, "max_task_retries": -1})
     court.tell()
     first = system.snapshot()
     for life in (2, 3):
