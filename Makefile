@@ -46,7 +46,7 @@ notebooks: setup java
 test: setup java chromium azurite metrics
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-# Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
+# Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java chromium azurite metrics
 	@$(BIN)/python -m pytest -m acceptance
 

@@ -67,7 +67,10 @@ def main(case: str, storage: str, numbers: str) -> None:
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         check_faults(case)
-        failure, snapshot = FailureConfig(scope="system", backoff_s=0.0), SnapshotConfig(interval_s=None, timeout_s=30.0)
+        failure, snapshot = (
+            FailureConfig(scope="system", backoff_s=0.0),
+            SnapshotConfig(interval_s=None, timeout_s=30.0),
+        )
         system = rayshot.init("bank", storage=storage, failure=failure, snapshot=snapshot)
         court, committed = Court.assemble(system), 0
         while court.told < int(numbers) or not committed:

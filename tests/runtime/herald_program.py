@@ -1,4 +1,4 @@
-"""Run by itself: `python herald_program.py ADDRESS SYSTEM STORAGE` begins a system and tells numbers until it is killed."""
+"""Run by itself: `python herald_program.py ADDRESS SYSTEM STORAGE` begins a system, and tells until it is killed."""
 
 import logging
 import sys

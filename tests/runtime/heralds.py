@@ -127,6 +127,12 @@ def host_of(system: rayshot.System, name: str) -> Any:
     return ray.get(system._identity.coordinator.actors.remote())[name]
 
 
+def processes_of(system: rayshot.System) -> list[str]:
+    """The Ray names of what lives of a system."""
+    names = (one["name"] for one in ray.util.list_named_actors(all_namespaces=True))
+    return [name for name in names if f"{name}/".startswith(f"rayshot/{system.name}/")]
+
+
 def die_there(process: Any, place: str, *, gate: str = "", victim: int = 0) -> None:
     """The process of a Ray actor dies when it passes a failpoint.
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rayshot.errors import Fenced
+from rayshot.errors import Fenced, SnapshotAborted, StoreUnavailable, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
@@ -140,6 +140,23 @@ def test_a_snapshot_that_the_storage_refuses_because_of_another_life_is_aborted(
     eventually(lambda: request.done.is_set() or None)
     assert request.error.evidence["reason"] == AbortReason.FENCED.value
     assert counts.committed_count == 0
+
+
+def test_a_snapshot_that_is_being_stored_when_an_actor_dies_says_so_and_is_noted_although_the_life_is_closed(runner):
+    runner, committer, _ = runner
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    assert committer.begun.acquire(timeout=20)
+    runner.end(SystemRecovering("bob was lost"))
+    closing = threading.Thread(target=runner.close)
+    closing.start()
+    committer.refuses = StoreUnavailable("life 1 is over")
+    committer.answer.set()
+    with pytest.raises(SnapshotAborted, match="bob was lost") as caught:
+        request.wait()
+    closing.join(20)
+    assert caught.value.evidence["reason"] == AbortReason.ACTOR_DIED.value
+    assert [str(snapshot) for snapshot in committer.aborted] == ["1-coordinator-1"]
 
 
 def test_a_restored_life_does_not_take_who_ended_from_the_life_that_it_went_back_behind(tmp_path):

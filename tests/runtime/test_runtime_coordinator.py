@@ -18,6 +18,7 @@ from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
 from rayshot.store.repository import Repository
+from tests.runtime.heralds import processes_of
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
 from tests.runtime.workloads import Account
@@ -241,6 +242,7 @@ def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_sy
         assert caught.value.cause.evidence["reason"] == "fenced"
 
 
+@pytest.mark.acceptance("B13")
 def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_one_works(new_system, tmp_path):
     system = new_system()
     fuse = tmp_path / "fuse"
@@ -258,6 +260,8 @@ def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("bob").read.remote()) == 1
+    alive = [name for name in processes_of(system) if "/actor/" in name]
+    assert len(alive) == len(restored.actors()) == 2, "one live set"
 
 
 @pytest.mark.acceptance("X12")

@@ -23,7 +23,7 @@ from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from tests.processes import ROOT, search_path
 from tests.runtime.healed import HEALS, die_at, report, until_it_runs
-from tests.runtime.heralds import Court, check_cut, die_there, host_of
+from tests.runtime.heralds import Court, check_cut, die_there, host_of, processes_of
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -54,7 +54,7 @@ def first_of(system):
 
 
 def goes_on(court, *, life=2, snapshot=None):
-    """The system has gone back by itself to `snapshot`, and nothing told before or since is lost, doubled or swapped."""
+    """The system has gone back by itself to `snapshot`; nothing told before or since is lost, doubled or swapped."""
     system = court.system
     until_it_runs(system, life)
     system.wait_until_running(60)
@@ -168,12 +168,6 @@ def hold_vault(system, gate):
         vault_module.failpoint = wait
 
     ray.get(vault_of(system).__ray_call__.remote(stand_still))
-
-
-def processes_of(system):
-    """The Ray names of what lives of a system."""
-    names = (one["name"] for one in ray.util.list_named_actors(all_namespaces=True))
-    return [name for name in names if f"{name}/".startswith(f"rayshot/{system.name}/")]
 
 
 def vault_of(system):

@@ -66,6 +66,7 @@ def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
     assert len(ray.util.list_named_actors(all_namespaces=True)) == 3 + 1 + 1, "posts, coordinator, vault"
 
 
+@pytest.mark.acceptance("B13")
 @pytest.mark.parametrize(
     ("place", "count"),
     [

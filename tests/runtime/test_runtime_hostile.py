@@ -160,6 +160,7 @@ def test_an_actor_that_never_starts_holds_neither_the_others_nor_the_shutdown(ne
     eventually(lambda: left_of(system) == [] or None, 20)
 
 
+@pytest.mark.acceptance("B15")
 def test_the_next_snapshot_commits_after_the_vault_was_killed(system, rogue):
     system.snapshot()
     (name,) = [name for name in left_of(system) if "/vault/" in name]
@@ -331,6 +332,26 @@ def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system,
     ray.get(host.__ray_call__.remote(spoil))
     with pytest.raises(SnapshotAborted, match=said):
         system.snapshot()
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
+def test_a_record_that_was_lost_on_its_way_aborts_its_snapshot_at_once(system, rogue):
+    host = ray.get(system._identity.coordinator.actors.remote())["rogue"]
+
+    def lose(self):
+        deliveries = self._process.recording.deliveries
+
+        def fetch(snapshot):
+            del deliveries.fetch  # once
+            deliveries.fetch(snapshot)
+            return deliveries.fetch(snapshot)  # as Ray calls again when no answer comes
+
+        deliveries.fetch = fetch
+
+    ray.get(host.__ray_call__.remote(lose))
+    with pytest.raises(SnapshotAborted, match="rogue: its record was lost on its way") as caught:
+        system.snapshot()
+    assert caught.value.evidence["reason"] == "capture_failed"
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 

@@ -5,7 +5,6 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import ray
 
@@ -22,7 +21,7 @@ from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, OUTBOX_BYTES_MAX
 from rayshot.runtime.life import driver_channel
 from tests.runtime.healed import HEALS
-from tests.runtime.heralds import Court, check_cut
+from tests.runtime.heralds import Court, check_cut, processes_of
 from tests.runtime.loads import Consumer, Producer, descriptors, rss_bytes
 from tests.runtime.workloads import Account, Holder
 from tests.waiting import eventually
@@ -93,7 +92,7 @@ def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(syst
 
 @pytest.mark.acceptance("L3")
 def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(new_system, in_full):
-    seconds = 300.0 if in_full else 12.0
+    seconds = 300.0 if in_full else 9.0
     system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=2))
     consumer = Consumer.options(name="consumer").remote(0.02)
     producer = Producer.options(name="producer").remote(consumer, 0.01, MIB)
@@ -164,7 +163,7 @@ def peak_while(work):
 
 @pytest.mark.acceptance("L6")
 def test_thousands_of_snapshots_with_retention_leave_no_more_than_the_last_and_their_log(new_system, tmp_path, in_full):
-    total, kept = 10_000 if in_full else 150, 3
+    total, kept = 10_000 if in_full else 60, 3
     system = new_system(snapshot=SnapshotConfig(num_to_keep=kept))
     account = Account.options(name="alice").remote(0)
     found = {}
@@ -212,7 +211,7 @@ def best_s(work, times):
 
 @pytest.mark.acceptance("L7")
 def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system, in_full):
-    restores, warm = (100, 10) if in_full else (6, 2)
+    restores, warm = (100, 10) if in_full else (5, 2)
     system = new_system(snapshot=SnapshotConfig(interval_s=None))
     court = Court.assemble(system, ("alice", "bob"))
     court.tell()
@@ -225,10 +224,9 @@ def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system
         court.system, court.heralds = restored, restored.actors()
         court.check()
         restored.shutdown()
-        eventually(lambda: not [one for one in ray.util.list_named_actors(all_namespaces=True) if one["name"].startswith(f"rayshot/{system.name}")])  # fmt: skip
+        eventually(lambda: not processes_of(system))
         eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("rayshot")], 30)
         counts.append((threading.active_count(), descriptors()))
     threads, files = zip(*counts, strict=True)
-    print(counts)
     assert threads[-1] <= max(threads[:warm]) + 2, counts
     assert files[-1] <= max(files[:warm]) + 4, counts

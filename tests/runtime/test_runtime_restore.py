@@ -372,7 +372,7 @@ def test_a_living_system_is_not_restored_over(new_system):
     assert ray.get(alice.read.remote()) == 1
 
 
-@pytest.mark.acceptance("X12")
+@pytest.mark.acceptance("B13", "X12")
 @pytest.mark.parametrize("deaths", [STARTS_MAX - 1, STARTS_MAX])
 def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_times(
     new_system, tmp_path, monkeypatch, deaths

@@ -312,6 +312,7 @@ def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(
     assert 0 < recording.after_s <= snapshot.manifest.stats["recorded_s"] + 1
 
 
+@pytest.mark.acceptance("B14")
 def test_an_actor_stopped_by_the_kernel_and_continued_does_not_harm_later_snapshots(new_system):
     system = new_system()
     alice = Account.options(name="alice").remote(1)
@@ -321,13 +322,15 @@ def test_an_actor_stopped_by_the_kernel_and_continued_does_not_harm_later_snapsh
     pid = system.status().actors["alice"].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        with pytest.raises(SnapshotAborted, match="alice"):
+        with pytest.raises(SnapshotAborted, match="alice") as aborted:
             system.snapshot()
     finally:
         os.kill(pid, signal.SIGCONT)
+    assert aborted.value.evidence["reason"] == "timeout"
     system.configure(rayshot.SnapshotConfig())
-    assert ray.get(alice.read.remote()) == 1
+    assert ray.get(alice.read.remote()) == 1  # her record of the aborted snapshot has come by now
     assert sorted(system.snapshot().actors) == ["alice", "bob"]
+    assert [str(one.id) for one in system.snapshots()] == ["1-coordinator-1", "1-coordinator-3"]
 
 
 def test_actors_born_during_snapshots_are_whole_or_not_there(system):

@@ -88,7 +88,10 @@ def test_a_thread_that_floods_one_who_takes_nothing_waits_for_room_and_the_handl
     eventually(lambda: ray.get(bob.noted.remote()) == everything, 60)
 
 
-def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on(callers, tmp_path):
+@pytest.mark.acceptance("C7")
+def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on_and_the_status_shows_them(
+    system, callers, tmp_path
+):
     """An actor waits a moment only for room, or each would wait for the other: an outbox has no hard limit."""
     alice, bob = callers
     count = OUTBOX_MESSAGES_MAX + 20_000
@@ -96,6 +99,9 @@ def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on(callers, tm
     alice.flood.tell(bob, count)
     bob.flood.tell(alice, count)
     eventually(lambda: ask(alice, lambda process: process.channels.out["bob"].full), 60)
+    shown = system.status().actors
+    assert shown["alice"].outbox > OUTBOX_MESSAGES_MAX
+    assert (shown["bob"].handler, shown["bob"].mailbox > 0) == ("stay", True)
     (tmp_path / "gate").touch()
     for caller in callers:
         eventually(lambda caller=caller: ray.get(caller.noted.remote()) == list(range(count)), 60)

@@ -152,7 +152,7 @@ def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path
     attached.shutdown()
 
 
-@pytest.mark.acceptance("X10")
+@pytest.mark.acceptance("B13", "X10")
 @pytest.mark.parametrize("said", [True, False], ids=["when it had said who it is", "before"])
 def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path, said):
     flag = tmp_path / "flag"
@@ -219,7 +219,7 @@ def test_a_system_whose_program_was_killed_while_it_began_is_begun_again(new_sys
     assert (system.incarnation, [str(snapshot.id) for snapshot in system.snapshots()]) == (2, ["2-coordinator-1"])
 
 
-@pytest.mark.acceptance("X11")
+@pytest.mark.acceptance("C6", "X11")
 def test_a_slow_actor_that_a_thread_floods_holds_no_snapshot_up_and_the_result_says_what_it_lacks(system, caplog):
     slow = Sluggish.options(name="slow").remote(0.0)
     slow.work.tell(8.0)
