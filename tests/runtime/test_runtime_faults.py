@@ -200,7 +200,7 @@ def test_what_an_actor_had_handed_over_before_it_was_killed_commits_and_is_what_
 
 
 @pytest.mark.acceptance("B6")
-def test_in_a_system_that_stops_too(new_system, tmp_path):
+def test_what_an_actor_had_handed_over_commits_and_is_restored_in_a_system_that_stops_too(new_system, tmp_path):
     system = new_system(failure=FailureConfig(scope="stop"))
     court = Court.assemble(system)
     court.tell()
