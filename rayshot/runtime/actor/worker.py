@@ -119,17 +119,17 @@ class Worker:
 
     def _leave(self) -> None:
         """No message is handled any more: let go of what the actor holds."""
-        self.handling = None
-        self._at_rest.set()
-        with self._runner.lock:
-            if self._restored is not None:  # the life ended before the thread could call the hook
-                self._restored.set_exception(self._runner.down)
         try:
+            self.handling = None
+            self._at_rest.set()
+            with self._runner.lock:
+                if self._restored is not None:  # the life ended before the thread could call the hook
+                    self._restored.set_exception(self._runner.down)
             if isinstance(self._runner.down, SystemRecovering):
                 self.handling = [ON_ROLLBACK]
                 tell_of_rollback(self._cell)
-        except _Interrupted:
-            log.warning("%s: %s was interrupted, as it took too long", self._process.name, ON_ROLLBACK)
+        except _Interrupted:  # also one that was raised for a handler which had just ended
+            log.warning("%s: it was interrupted before the end of %s", self._process.name, ON_ROLLBACK)
         finally:
             self.handling = None
             self._cell.coroutines.close()
