@@ -276,4 +276,4 @@ class Coordinator(Enrolling, Questions):
         If so, the system goes back to no snapshot without it.
         """
         life = self._life_of(incarnation)
-        return life is not None and life.let_go(driver, sent, received)
+        return life is not None and driver not in self.dead_drivers and life.let_go(driver, sent, received)

@@ -1,0 +1,77 @@
+"""What an actor takes of a program with a name: only what its present process sends."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from rayshot.format.codec import Frame
+from rayshot.protocol.events import DriverDied
+from rayshot.protocol.identity import is_driver, is_guest, label_of
+from rayshot.runtime.actor.dead_drivers import DeadDrivers
+from rayshot.runtime.actor.mailbox import Mailbox
+from rayshot.runtime.ray import naming
+
+OLD, NEW, OTHER, NAMELESS = "driver:1.ingest", "driver:2.ingest", "driver:3.other", "driver:4"
+
+
+@pytest.fixture
+def mailbox():
+    return Mailbox()
+
+
+@pytest.fixture
+def drivers(mailbox):
+    return DeadDrivers(Mock(), mailbox, Mock())
+
+
+def closed(drivers):
+    """The drivers whose channels were closed."""
+    events = [call.args[0] for call in drivers._runner.handle.call_args_list]
+    return {event.driver for event in events if isinstance(event, DriverDied)}
+
+
+def test_the_earlier_processes_of_a_program_are_closed_wherever_their_messages_are(drivers, mailbox):
+    mailbox.put(OLD, Frame(1, 1, b"x"))
+    mailbox.processed["driver:0.ingest"] = 3
+    mailbox.hold("driver:00.ingest", Frame(2, 1, b"x"))
+    for sender in (NEW, OTHER, NAMELESS, "alice"):
+        mailbox.put(sender, Frame(1, 1, b"x"))
+    drivers.supersede({"ingest": NEW})
+    assert closed(drivers) == {OLD, "driver:0.ingest", "driver:00.ingest"}
+
+
+def test_a_process_of_which_nothing_has_come_yet_is_refused_when_it_comes(drivers):
+    assert OLD not in drivers
+    drivers.supersede({"ingest": NEW})
+    assert OLD in drivers
+    assert [one for one in (NEW, OTHER, NAMELESS, "alice") if one in drivers] == []
+
+
+def test_each_next_process_supersedes_the_one_before(drivers, mailbox):
+    drivers.supersede({"ingest": OLD, "other": OTHER})
+    mailbox.put(OLD, Frame(1, 1, b"x"))
+    drivers.supersede({"ingest": NEW})
+    drivers.supersede({"ingest": NEW})
+    assert closed(drivers) == {OLD}
+    assert drivers._runner.handle.call_count == 1, "a channel is closed once"
+
+
+def test_names_of_drivers_say_under_which_name_their_program_attached(monkeypatch):
+    context = Mock()
+    monkeypatch.setattr(naming.ray, "get_runtime_context", lambda: context)
+    first, second = naming.new_driver_name("a.b-7"), naming.new_driver_name()
+    assert (label_of(first), label_of(second), label_of("alice.x")) == ("a.b-7", "", "")
+    context.worker.mode = naming.ray.WORKER_MODE
+    guest = naming.new_driver_name("task-7")
+    assert is_guest(guest)
+    assert label_of(guest) == "task-7"
+    assert is_driver(first)
+    assert not is_guest(first)
+
+
+def test_drivers_of_one_name_are_sorted_by_their_time(monkeypatch):
+    monkeypatch.setattr(naming.ray, "get_runtime_context", Mock())
+    times = iter([5_000_000, 1_700_000_000_000_000_000, 1_800_000_000_000_000_000])
+    monkeypatch.setattr(naming.time, "time_ns", lambda: next(times))
+    names = [naming.new_driver_name("ingest") for _ in range(3)]
+    assert names == sorted(names)
