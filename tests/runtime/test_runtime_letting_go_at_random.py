@@ -70,17 +70,14 @@ def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     assert world.contents("alice") == told
 
 
-def test_what_has_not_arrived_is_kept(world):
+def test_nobody_asks_before_enough_has_arrived(world):
     world.handle("alice").take.tell("x" * 300)
-    while not world.asked:
+    while not world.port.budget.is_spent:
         world.happen()  # it is numbered, and on its way
-    world.answer_let_go()
-    while world.port.letting_go._asks:
-        world.happen(len(world.events) - 1)
-        if len(world.asked) > 0:
-            break
-    assert world.port.budget.is_spent
     assert world.port.machine.offer().sent == {}
+    assert world.asked == []
+    world.settle()
+    assert [let_go.sent for let_go, _ in world.asked] == [{"alice": 1}]
 
 
 def test_who_waits_for_room_goes_on_when_the_driver_lets_go(world, monkeypatch):

@@ -22,7 +22,11 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether no further message should be told."""
-        return self.used > KEPT_BYTES_MAX
+        return self.is_spent_without(0)
+
+    def is_spent_without(self, freed: int) -> bool:
+        """Whether this would be so too if so many bytes were let go of."""
+        return self.used - freed > KEPT_BYTES_MAX
 
 
 class _Batch(NamedTuple):
@@ -57,6 +61,11 @@ class Kept:
         over = bisect_left(self._batches, last + 1, key=lambda batch: batch.last)
         self._budget.used -= sum(batch.size for batch in self._batches[:over])
         del self._batches[:over]
+
+    def size_up_to(self, last: int) -> int:
+        """The bytes that `release` would let go of."""
+        over = bisect_left(self._batches, last + 1, key=lambda batch: batch.last)
+        return sum(batch.size for batch in self._batches[:over])
 
     def clear(self) -> None:
         """Let go of everything."""

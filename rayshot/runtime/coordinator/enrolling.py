@@ -22,8 +22,8 @@ from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.states import RUNNING
 
 log = logging.getLogger("rayshot")
-DEATH_S = 10.0
-"""Ray may take so many seconds to report that the earlier process of a program is dead."""
+DEATH_S = 60.0
+"""The earlier process of a program may wait for a snapshot before it ends, and Ray may be late to see a node gone."""
 CLOSE_S = 30.0
 """Seconds for all actors to close the channels of the earlier processes."""
 Makers = Mapping[str, frozenset[str]]

@@ -52,13 +52,13 @@ def attach(name: str | None = None, address: str | None = None, *, as_: str | No
                 for line in lines[system.told.get("book", 0) :]:
                     book.add.tell(line)
 
-            So each line counts once, if the program sends the same to each actor in the same order. The creation of an
-            actor does not count. Actors that have ended are not in `told`. What earlier processes told and no actor has
-            is dropped, and a snapshot is taken, so this takes some time. A name is letters, digits, `_`, `.`, `-`, at
-            most 100 characters. A program that lives keeps its name.
+            So each line counts once, if the program sends the same to each actor in the same order. Questions are
+            calls, and count; the creation of an actor does not. Actors that have ended are not in `told`. What earlier
+            processes told and no actor has is dropped, and a snapshot is taken, so this takes some time. A name is
+            letters, digits, `_`, `.`, `-`, at most 100 characters. A program that lives keeps its name.
 
     Raises:
-        NameInUse: a program that lives is attached under the name `as_`, also after ten seconds.
+        NameInUse: a program that lives is attached under the name `as_`, also after a minute.
         SnapshotAborted: with `as_`; the snapshot failed.
         SystemNotFound: no system of this name, or no system at all, runs in the cluster.
         ClusterUnreachable: no cluster answers at the address. ClusterRefused: the cluster refuses this program because

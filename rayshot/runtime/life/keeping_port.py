@@ -244,6 +244,7 @@ class KeepingPort(DriverPort):
         """See Sender. What an earlier life says is no news any more."""
         if self.latest is self:
             super().acknowledged(channel, last, batch, answer)
+            self.let_go()
 
     def refused(self, receiver: str, answer: Answer) -> None:
         """See Sender."""
@@ -275,6 +276,7 @@ class KeepingPort(DriverPort):
         """See DriverPort. A later life may undo this end."""
         if self.latest is self and receiver not in self.ended:
             super().end(receiver, ending)
+            self.let_go()
 
     def _end_channel(self, receiver: str, detail: str, error: ActorExited) -> None:
         channel = self.channels.get(receiver)

@@ -13,7 +13,7 @@ from rayshot.protocol.driver import Driver, DriverEffect, Offer, OfferTaken
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
-from rayshot.runtime.life.driver_channel import DriverChannel
+from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.ray.futures import when_answered
@@ -46,7 +46,7 @@ class Lets(Protocol):
         """The port of the present life."""
 
     @property
-    def channels(self) -> Mapping[str, DriverChannel]:
+    def channels(self) -> Mapping[str, KeepingChannel]:
         """The channels of this life, by receiver."""
 
     def carry_out(self, effects: Iterable[DriverEffect]) -> None:
@@ -67,13 +67,19 @@ class LettingGo:
         return self._owed is not None
 
     def ask(self) -> None:
-        """If the driver may keep no more, ask until it may let go of something, or has room again."""
+        """If the driver may keep no more, ask until it may let go, or has room again.
+
+        It does not ask while too little has arrived: call again when more has.
+        """
         port = self._port
         assert port.lock.locked()
         if self._asks or not port.budget.is_spent or port.latest is not port or port.goes_back or port.down:
             return
-        self._asks = True
         offer = port.machine.offer()
+        channels = ((port.channels.get(receiver), last) for receiver, last in offer.sent.items())
+        if port.budget.is_spent_without(sum(c.kept.size_up_to(last) for c, last in channels if c is not None)):
+            return
+        self._asks = True
         numbers = (dict(offer.sent), dict(offer.received))
         answer = port.identity.coordinator.let_go.remote(port.name, port.incarnation, *numbers)
         when_answered(answer, lambda may: port.peers.submit(lambda: self._answered(offer, may)))
