@@ -23,8 +23,9 @@ CHECKED_S = 240.0
 
 
 def failing(*which: str) -> dict[str, str]:
-    """Of the calls of actors' methods so many fail: on the way there, on the way back, or neither side knows where."""
-    probabilities = {f"{one}_failure_prob": PERCENT if one in which else 0 for one in ("req", "resp", "in_flight")}
+    """A tenth of the calls of actors' methods fail: on the way there, on the way back, or neither side knows where."""
+    each = PERCENT // len(which)
+    probabilities = {f"{one}_failure_prob": each if one in which else 0 for one in ("req", "resp", "in_flight")}
     calls = {"CoreWorkerService.grpc_client.PushTask": {"num_failures": -1, **probabilities}}
     return {
         "RAY_testing_rpc_failure": json.dumps(calls),

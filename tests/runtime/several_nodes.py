@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
@@ -88,7 +89,10 @@ def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
     system = begin(storage, cluster.head_node, heals=True)
     system.configure(SnapshotConfig(interval_s=None))
     life = system.incarnation
-    court = Court.assemble(system, bob={"resources": {"shelf": 0.001}}, alice={"num_cpus": 1}, carol={"num_cpus": 1})
+    places = {"alice": cluster.head_node, "bob": doomed, "carol": cluster.head_node}
+    at = {name: NodeAffinitySchedulingStrategy(node.node_id, soft=True) for name, node in places.items()}
+    court = Court.assemble(system, **{name: {"scheduling_strategy": place} for name, place in at.items()})
+    assert node_of(actor_name(system.name, life, "bob")) == doomed.node_id
     court.tell()
     first = system.snapshot()
     court.tell()
@@ -97,7 +101,6 @@ def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
     eventually(Path(f"{gate}.seen").exists)
     system._identity.coordinator.snapshot.remote(Order())
     eventually(lambda: report(system)["snapshots"])
-    cluster.add_node(num_cpus=8, resources={"shelf": 1})
     cluster.remove_node(doomed, allow_graceful=False)
     court.tell()
     until_it_runs(system, life + 1)

@@ -292,7 +292,7 @@ class CollectorRunner:
 
     def _announce_end(self, end: AnnounceEnd) -> None:
         if end.reason in _REFUSED and isinstance(self.over, SystemRecovering):
-            end = replace(end, reason=AbortReason.ACTOR_DIED, detail=self.over.message)
+            end = replace(end, reason=AbortReason.ACTOR_DIED, detail=f"{self.over.message}; {end.detail}")
         under_way = self.under_way.pop(end.snapshot, None)
         self._gathered.pop(end.snapshot, None)
         self._ends.add(end.snapshot, end.floor)
