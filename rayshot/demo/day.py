@@ -70,7 +70,7 @@ def sums(snapshot: rayshot.Snapshot) -> list[int]:
 def _begin(storage: str) -> rayshot.System:
     """Open the bank, or restore it as it closed on an earlier day."""
     try:
-        system = rayshot.init(SYSTEM, storage=storage, trace="full")
+        system = rayshot.init(SYSTEM, storage=storage, snapshot=rayshot.SnapshotConfig(), trace="full")
     except SnapshotsExist:
         return _resume(storage)
     open_accounts(system)
@@ -78,7 +78,8 @@ def _begin(storage: str) -> rayshot.System:
 
 
 def _resume(storage: str) -> rayshot.System:
-    return rayshot.resume(SYSTEM, storage=storage, begin=open_accounts, trace="full")
+    quiet = rayshot.SnapshotConfig()
+    return rayshot.resume(SYSTEM, storage=storage, begin=open_accounts, snapshot=quiet, trace="full")
 
 
 def _accounts(system: rayshot.System) -> Accounts:
