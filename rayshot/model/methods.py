@@ -145,8 +145,8 @@ def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
     given = ", ".join(f"{key}={value!r}" for key, value in asked.items())
     warnings.warn(
         f"{whose}: {given} is not needed and does nothing: Ray would begin the actor anew without its state. A "
-        "system of rayshot goes back to its last snapshot by itself when an actor dies, with the states and messages of "
-        f"all actors; see {porting('max-restarts')}",
+        "system of rayshot goes back to its last snapshot by itself when an actor dies, with all states and messages; "
+        f"see {porting('max-restarts')}",
         stacklevel=4,
     )
 
