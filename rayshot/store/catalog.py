@@ -89,6 +89,15 @@ class SystemView:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
         return self.open(records[-1])
 
+    def way_back(self) -> Snapshot:
+        """The last of `snapshots` that advances: no actor in it is behind an earlier one of its life.
+
+        If two snapshots overlap, the one that is stored later may be behind the other. Raises SnapshotNotFound if there
+        are no snapshots.
+        """
+        advancing = [record for record in self.history().retained.values() if record.advances]
+        return self.open(advancing[-1]) if advancing else self.latest()
+
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
         """The snapshot with this id; None means the latest.
 

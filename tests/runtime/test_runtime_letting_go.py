@@ -133,3 +133,12 @@ def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(s
     until_it_runs(system)
     system.wait_until_running(30)
     assert ray.get(system.get_actor("kept").read.remote(), timeout=30) == 0
+
+
+def test_where_nobody_asks_for_snapshots_a_program_that_may_keep_no_more_gets_one(new_system, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
+    system = new_system(failure=FailureConfig(scope="system"), snapshot=SnapshotConfig())
+    Till.options(name="kept").remote()
+    assert tell(system) < 60
+    assert system.snapshots()
+    assert system.status().cannot_go_back_since is None

@@ -8,6 +8,7 @@ import pytest
 from rayshot.errors import Fenced, SnapshotDeleted, SnapshotNotFound, StoreUnavailable
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.recovering import Past
+from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.history import WayBack
 from rayshot.store.keeping import Keep
@@ -262,3 +263,15 @@ def test_retention_keeps_the_snapshot_that_a_life_came_from_until_it_has_one_of_
     make_snapshot(repository, Bank(), 1)
     repository.retain(Keep(last=1))
     assert [str(snapshot.id) for snapshot in committed(store)] == ["2-coordinator-1"]
+
+
+def test_a_restore_goes_back_to_the_last_snapshot_that_advances_or_where_none_does_to_the_last() -> None:
+    store = MemoryStore()
+    repository = open_bank(store, "w1")
+    view = SystemView(store, "bank")
+    make_snapshot(repository, Bank(advances=False), 1)
+    assert str(view.way_back().id) == "1-coordinator-1"
+    make_snapshot(repository, Bank(), 2)
+    make_snapshot(repository, Bank(advances=False), 3)
+    assert str(view.latest().id) == "1-coordinator-3"
+    assert str(view.way_back().id) == "1-coordinator-2"

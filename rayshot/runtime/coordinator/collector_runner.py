@@ -99,6 +99,8 @@ class CollectorRunner:
         self._awaiting: set[str] = set()
         """The actors at which outcomes wait for a durable snapshot."""
         self._fruitless = 0
+        self._is_wanted = False
+        """Whether drivers wait for a snapshot, as they may keep no more."""
 
     def start(self) -> None:
         """Begin to commit."""
@@ -135,6 +137,10 @@ class CollectorRunner:
         """How many snapshots failed since the last one that advances. Call under the lock."""
         late = sum(int((now - one.began) // LATE_S) for one in self.under_way.values())
         return self._fruitless + late
+
+    def want(self) -> None:
+        """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
+        self._is_wanted = not self.under_way
 
     # Requests --------------------------------------------------------------------------------------------------
 
@@ -379,9 +385,12 @@ class CollectorRunner:
         due = self.config.next_due(self._last_began, self._last_ended)
         if self._early:
             due = self._last_began + EARLY_S
+        if self._is_wanted:
+            due = self._last_ended + self.config.min_pause_s
         idle = self._admission.is_empty and self._admission.fits(self._room)
         runs = self.over is None and self._birth.state == RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:
+            self._is_wanted = False
             self._admission.add(Request(self.config.mode, trigger="interval"), self.config.timeout_s)
             self._begin_wanted()
 

@@ -242,7 +242,10 @@ class Life:
     def let_go(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
         """See `Coordinator.let_go`. A loss that is noticed afterwards is heard afterwards."""
         with self.lock:
-            if self._heals is None or self.state != RUNNING or self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
+            if self._heals is None or self.state != RUNNING:
+                return False
+            if self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
+                self.runner.want()
                 return False
             self._heals.hear(self.letting_go.take(driver, time.time(), sent, received))
             return True

@@ -148,7 +148,7 @@ def _find_pin(system: str) -> SnapshotId | None:
 
 def _choice(store: Store, pin: SnapshotId | None) -> Choice:
     if pin is None:
-        return Choice(SystemView.latest)
+        return Choice(SystemView.way_back)
 
     def choose(view: SystemView) -> Snapshot:
         try:

@@ -103,7 +103,7 @@ def restore(
     Args:
         storage: where its snapshots are.
         system: its name; not needed if the storage holds only one system.
-        snapshot: the snapshot to restore; the latest by default.
+        snapshot: the snapshot to restore; by default the latest that advances, see `SystemView.way_back`.
         into: another storage for the snapshots from now on; the restored snapshot may be a copy there.
         claim: who owns the restored snapshot, as in Flink. "no-claim": its maker. Retention never deletes it, the first
             snapshot after it is full, and no snapshot depends on it. "claim": the new life. Retention deletes the
@@ -135,7 +135,7 @@ def restore(
             cannot migrate, or lacks methods that messages, timers and pending replies call; the error has both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
-    chosen = Choice(lambda view: view.snapshot(snapshot))
+    chosen = Choice(lambda view: view.way_back() if snapshot is None else view.snapshot(snapshot))
     fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
     identity = bring_back(
         storage,
