@@ -89,9 +89,7 @@ def test_a_thread_that_floods_one_who_takes_nothing_waits_for_room_and_the_handl
 
 
 @pytest.mark.acceptance("C7")
-def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on_and_the_status_shows_them(
-    system, callers, tmp_path
-):
+def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on(system, callers, tmp_path):
     """An actor waits a moment only for room, or each would wait for the other: an outbox has no hard limit."""
     alice, bob = callers
     count = OUTBOX_MESSAGES_MAX + 20_000
