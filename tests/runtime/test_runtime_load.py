@@ -94,7 +94,7 @@ def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(syst
 
 @pytest.mark.acceptance("L3")
 def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(new_system, in_full):
-    seconds = 300.0 if in_full else 9.0
+    seconds = 300.0 if in_full else 6.0
     system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=2))
     consumer = Consumer.options(name="consumer").remote(0.02)
     producer = Producer.options(name="producer").remote(consumer, 0.01, MIB)
