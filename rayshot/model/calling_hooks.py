@@ -8,6 +8,7 @@ from rayshot.errors import HookFailed
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
+from rayshot.model.interruption import Interrupted
 
 log = logging.getLogger("rayshot")
 
@@ -19,7 +20,9 @@ def tell_of_restore(cell: Cell) -> None:
     """
     try:
         _call(cell, ON_RESTORE)
-    except (Exception, SystemExit) as error:
+    except Interrupted:
+        raise
+    except BaseException as error:  # also a KeyboardInterrupt, or the CancelledError of a client
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise _failed(cell, f"raised {error!r} at {PurePath(place.filename).name}:{place.lineno}") from error
 
@@ -40,7 +43,9 @@ def tell_of_rollback(cell: Cell) -> None:
     """Call `on_rollback`, if the class has it. Call on the thread that ran the handlers. An error is logged."""
     try:
         _call(cell, ON_ROLLBACK)
-    except (Exception, SystemExit):
+    except Interrupted:
+        raise
+    except BaseException:
         log.exception("%s: %s failed, and the actor goes back all the same", cell.name, ON_ROLLBACK)
 
 

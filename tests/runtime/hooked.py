@@ -1,5 +1,6 @@
 """Actors with hooks."""
 
+import asyncio
 import contextlib
 import os
 import sqlite3
@@ -71,6 +72,8 @@ class Odd:
     def on_restore(self):
         if self.does("on_restore", "raises"):
             raise OSError("no such socket")
+        if self.does("on_restore", "is_cancelled"):
+            raise asyncio.CancelledError
 
     def read(self):
         return self.heard

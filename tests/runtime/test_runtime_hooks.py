@@ -115,13 +115,13 @@ def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_acto
     assert "actor 'odd': tests.runtime.hooked.Odd.on_restore raised OSError('no such socket')" in why
 
 
-@pytest.mark.parametrize("killed", ["post1", "odd"])
-def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp_path, killed):
+@pytest.mark.parametrize(("killed", "what"), [("post1", "raises"), ("odd", "raises"), ("post1", "is_cancelled")])
+def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp_path, killed, what):
     system = healing(new_system)
-    odd(system, tmp_path)("on_restore-raises")
+    odd(system, tmp_path)(f"on_restore-{what}")
     kill(system, killed)
     eventually(lambda: "on_restore raised" in system.status().detail, 20)
-    (tmp_path / "on_restore-raises").unlink()
+    (tmp_path / f"on_restore-{what}").unlink()
     until_it_runs(system)
     system.wait_until_running(30)
     assert ray.get(system.get_actor("odd").read.remote()) == []

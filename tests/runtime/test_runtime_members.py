@@ -4,12 +4,14 @@ import threading
 import time
 from types import SimpleNamespace
 
+import pytest
 import ray
 
+from rayshot.errors import NameTaken
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
-from rayshot.runtime.coordinator.members import Members
+from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.wire.host_identity import Ending
@@ -152,3 +154,16 @@ def test_the_end_of_an_old_process_is_no_death_of_the_new_one_of_that_name():
     old.fail(RuntimeError("the old one was killed"))
     new.fail(RuntimeError("the new one died"))
     assert eventually(lambda: heard or None) == [("alice", "the new one died")]
+
+
+def test_a_host_that_went_back_in_its_place_and_is_lost_before_the_life_runs_gives_its_name_to_another_one():
+    known = Members("bank", Issuer(2, 0), "/shots", lambda *_: None, assembled=True)
+    known.roster = SimpleNamespace(add=lambda *_: None)
+    known._vaults["near"] = "a vault"
+    known.join("alice", "near", Living("the first", 1, {}))
+    with pytest.raises(NameTaken):
+        known.join("alice", "near", Living("another one", 2, {}))
+    assert known.lose("alice") == "the first"
+    known.join("alice", "near", Living("the second", 2, {}))
+    assert known.hosts == {"alice": "the second"}
+    assert known.lose("bob") is None

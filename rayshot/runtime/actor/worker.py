@@ -15,6 +15,7 @@ from rayshot.format.walking import count_documents
 from rayshot.model.calling_hooks import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.current import enter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
+from rayshot.model.interruption import Interrupted
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.care import Care
@@ -33,10 +34,6 @@ UNREADY_AT_END_S = 30.0
 RESTORE_S = 60.0
 """The hook `on_restore` has so many seconds: all others wait for it."""
 log = logging.getLogger("rayshot")
-
-
-class _Interrupted(BaseException):
-    """Raised in a handler that is still running when its actor goes back to a snapshot: its effects do not count."""
 
 
 class Worker:
@@ -97,7 +94,7 @@ class Worker:
     def interrupt(self) -> None:
         """After a stop: raise an exception in the running handler or hook, when it runs Python code next."""
         if self.handling is not None and (thread := self._thread.ident) is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
 
     def _run(self) -> None:
         enter(self._cell)
@@ -109,7 +106,7 @@ class Worker:
                     self._handle_all(delivery)
                 else:
                     self._handle_with_care(self._care, delivery)
-        except _Interrupted:
+        except Interrupted:
             log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
@@ -128,7 +125,7 @@ class Worker:
             if isinstance(self._runner.down, SystemRecovering):
                 self.handling = [ON_ROLLBACK]
                 tell_of_rollback(self._cell)
-        except _Interrupted:  # also one that was raised for a handler which had just ended
+        except Interrupted:  # also one that was raised for a handler which had just ended
             log.warning("%s: it was interrupted before the end of %s", self._process.name, ON_ROLLBACK)
         finally:
             self.handling = None
@@ -198,7 +195,7 @@ class Worker:
                     if head == CREATE:
                         name_in_logs(cell.instance)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
-                if runner.down is not None and isinstance(error, SystemDown | _Interrupted):
+                if runner.down is not None and isinstance(error, SystemDown | Interrupted):
                     mailbox.position = number
                     return  # the handler tried to send after a stop, or was interrupted
                 self._failed(delivery.sender, number, message, error)

@@ -313,6 +313,8 @@ class Healer:
         failpoint("before_load_process")
         name, life = order.process, self._life
         self._starts[name] = order.start
+        if order.start > 1 and (lost := life.lose(name)) is not None:
+            ray.kill(lost)  # it lives, if its actor failed
         living, specification = self._left.get(name), self._plans[name].specification
         if living is not None and not specification.reloads_in_place:
             ray.kill(self._left.pop(name).host)

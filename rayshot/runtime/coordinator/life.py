@@ -145,6 +145,11 @@ class Life:
             self.members.join(name, node, living)
             return Joined(self.term, *self.runner.join(name), self.window.full)
 
+    def lose(self, name: str) -> Any | None:
+        """See `Members.lose`."""
+        with self.lock:
+            return self.members.lose(name)
+
     def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:
         """See `Coordinator.ended`."""
         with self.lock:

@@ -103,6 +103,12 @@ class Members:
         self._nodes[name] = node
         self._make_vault(node)
 
+    def lose(self, name: str) -> Any | None:
+        """A host was lost before this life runs, and another one will join in its place. Returns it, if it joined."""
+        assert self._assembled, f"{name} was lost in a life that runs"
+        self.made_in.pop(name, None)
+        return self.hosts.pop(name, None)
+
     def _pack(self, options: Mapping[str, Any]) -> bytes:
         return self._codec.tell("", (dict(options),)) if options else b""
 
