@@ -201,6 +201,12 @@ def test_a_process_that_is_a_driver_already_gets_no_name(system):
     assert lines_of(system) == []
 
 
+def test_a_task_gets_no_name_as_its_process_outlives_it(system):
+    task = ray.remote(num_cpus=0)(lambda name: rayshot.attach(name, as_="ingest-7").told)
+    with pytest.raises(ConfigError, match="in a program or in a plain actor"):
+        ray.get(task.remote(system.name))
+
+
 def test_without_a_name_nothing_is_told(system):
     assert system.told == {}
     assert report(system)["state"] == "running"

@@ -16,7 +16,14 @@ LOOK_S = 5.0
 
 
 def check_label(label: str) -> str:
-    """Return `label` if a program can attach under it; raise ConfigError if not."""
+    """Return `label` if this process can attach under it; raise ConfigError if not."""
+    if ray.is_initialized():
+        context = ray.get_runtime_context()
+        if context.worker.mode == ray.WORKER_MODE and context.get_actor_id() is None:
+            raise ConfigError(
+                f"as_={label!r} in a task: Ray keeps the process of a task for other tasks, and the name would stay "
+                "with it. Attach under a name in a program or in a plain actor"
+            )
     check_name(label, "a program")
     if len(label) > LABEL_LENGTH_MAX:
         raise ConfigError(f"{label!r} cannot name a program: give at most {LABEL_LENGTH_MAX} characters")

@@ -66,7 +66,7 @@ def attach(name: str | None = None, address: str | None = None, *, as_: str | No
             ten seconds.
         ConfigError: several systems or several local clusters run and none was named; this process is connected to
             another cluster, or belongs to an actor; the name or the address is not valid. With `as_` also: it is not a
-            name, or this process is a driver of the system already.
+            name, this process is a driver of the system already, or it runs a plain task, and Ray keeps it for others.
         NoAnswer: the system's coordinator does not answer.
     """
     check_no_actor()
