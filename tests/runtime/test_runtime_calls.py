@@ -9,7 +9,7 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
 from rayshot.runtime.wire.packets import pack
 from tests.runtime.workloads import Account, Occupant
 from tests.waiting import eventually
@@ -235,6 +235,30 @@ def test_an_outcome_that_was_fetched_goes_in_time_or_with_its_driver(outcomes, m
     with outcomes._lock:
         outcomes.forget("driver:a")
     assert (outcomes._fetched, outcomes._fetched_before) == ({}, {})
+
+
+def test_what_earlier_lives_gave_goes_in_time_however_often_the_system_goes_back(outcomes, monkeypatch):
+    timers, now = [], [0.0]
+    monkeypatch.setattr("rayshot.runtime.actor.outcomes.threading.Timer", lambda _s, age: timers.append(age) or Mock())
+    monkeypatch.setattr("rayshot.runtime.actor.outcomes.time.monotonic", lambda: now[0])
+    settle(outcomes, 1, 2, 3)
+    outcomes.fetch("driver:a", 1)
+    lives = [outcomes]
+    for _ in range(3):  # the snapshot holds the calls 1 and 2 as handled
+        now[0] += 2 * FETCHED_S / 3
+        lives.append(Outcomes(threading.Lock()))
+        lives[-1].go_on_from({"driver:a": 2}, lives[-2])
+    assert [lives[-1].fetch("driver:a", call_id, 0, call_id).value for call_id in (1, 2)] == [1, 2]
+    settle(lives[-1], 3)
+    assert lives[-1].fetch("driver:a", 3, 0, 3).value == 3
+    now[0] += 2 * FETCHED_S
+    for _ in range(3):
+        for age in (*timers, timers.clear())[:-1]:
+            age()
+    assert timers == []
+    for call_id in (1, 2):
+        with pytest.raises(NoAnswer, match="before the snapshot to which the system went back"):
+            lives[-1].fetch("driver:a", call_id, 0, call_id)
 
 
 @pytest.mark.acceptance("O3")

@@ -11,8 +11,9 @@ outcome like any other: until then nobody gets it.
 
 import logging
 import threading
+import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -73,6 +74,51 @@ class _Waiter:
         self.done.set()
 
 
+class _Earlier:
+    """Outcomes of calls that the restored snapshot holds as handled, from the lives before. Use it under the lock.
+
+    Those that nobody fetched stay until then, or until the call is handled again. Those that were given stay for twice
+    FETCHED_S, as in the life in which they were given; `until` says how long, by time.monotonic.
+    """
+
+    def __init__(self) -> None:
+        self._unfetched: dict[_Key, Outcome] = {}
+        self._given: dict[_Key, tuple[float, Outcome]] = {}
+
+    def add(self, before: "_Earlier", kept: Mapping[_Key, Outcome], fetched: Iterable[_Fetched]) -> None:
+        """A life is over that had these, and went on from `before`."""
+        self._unfetched = {**before._unfetched, **kept}  # noqa: SLF001 - of its own class
+        self._given = dict(before._given)  # noqa: SLF001
+        for of_drivers in fetched:
+            for driver, calls in of_drivers.items():
+                for call_id, outcome in calls.items():
+                    self._note((driver, call_id), outcome)
+
+    def _note(self, key: _Key, outcome: Outcome) -> None:
+        self._given[key] = time.monotonic() + 2 * FETCHED_S, outcome
+
+    def take(self, key: _Key) -> Outcome | None:
+        """The outcome of a call, if it is known."""
+        outcome = self._unfetched.pop(key, None)
+        if outcome is None:
+            _, outcome = self._given.get(key, (0.0, None))
+        elif outcome.size <= STAY_BYTES_MAX:
+            self._note(key, outcome)
+        return outcome
+
+    def age(self) -> bool:
+        """Forget what was given long ago. Returns whether anything is left that can be forgotten later."""
+        now = time.monotonic()
+        self._given = {key: (until, outcome) for key, (until, outcome) in self._given.items() if until > now}
+        return bool(self._given)
+
+    def forget(self, driver: str, call_id: int | None = None) -> None:
+        """A call was handled again; without `call_id`: the driver is gone."""
+        for of_calls in (self._unfetched, self._given):
+            for key in [(driver, call_id)] if call_id is not None else [key for key in of_calls if key[0] == driver]:
+                of_calls.pop(key, None)
+
+
 class Outcomes:
     """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
 
@@ -110,7 +156,7 @@ class Outcomes:
         self._fetched_before: _Fetched = {}
         self._is_ageing = False
         self._received: Mapping[str, int] = {}
-        self._before: Mapping[_Key, Outcome] = {}
+        self._earlier = _Earlier()
 
     def go_on_from(self, received: Mapping[str, int], before: "Outcomes | None") -> None:
         """The actor was loaded from a snapshot that holds the messages up to these numbers as processed, by driver.
@@ -119,17 +165,11 @@ class Outcomes:
         """
         self._received = received
         if before is not None:
-            self._before = before._all_given()  # noqa: SLF001 - of an earlier life
+            self._earlier.add(before._earlier, before._kept, (before._fetched_before, before._fetched))  # noqa: SLF001
+            self._go_on_ageing()
             if self._seen is not None and before._seen is not None:  # noqa: SLF001
                 self._seen.go_on_from(before._seen)  # noqa: SLF001
             self.durable.go_on()
-
-    def _all_given(self) -> dict[_Key, Outcome]:
-        found = {**self._before, **self._kept}
-        for of_drivers in (self._fetched_before, self._fetched):
-            for driver, calls in of_drivers.items():
-                found.update({(driver, call): outcome for call, outcome in calls.items()})
-        return found
 
     def __bool__(self) -> bool:
         """Whether some outcomes have not been fetched."""
@@ -143,6 +183,7 @@ class Outcomes:
             self._withheld.append(((sender, call_id), outcome, set(until)))
             return
         self._settled[sender] = call_id
+        self._earlier.forget(sender, call_id)
         if self._seen is not None and self._seen.differs((sender, call_id), outcome.value):
             self.changed += 1
             log.warning(
@@ -166,21 +207,21 @@ class Outcomes:
         if outcome.size > STAY_BYTES_MAX:
             return
         self._fetched.setdefault(sender, {})[call_id] = outcome
+        self._go_on_ageing()
+
+    def _go_on_ageing(self) -> None:
         if not self._is_ageing:
             self._is_ageing = True
-            self._age_later()
-
-    def _age_later(self) -> None:
-        timer = threading.Timer(FETCHED_S, self._age)
-        timer.daemon = True
-        timer.start()
+            timer = threading.Timer(FETCHED_S, self._age)
+            timer.daemon = True
+            timer.start()
 
     def _age(self) -> None:
         with self._lock:
             self._fetched_before, self._fetched = self._fetched, {}
-            self._is_ageing = bool(self._fetched_before)
-            if self._is_ageing:
-                self._age_later()
+            self._is_ageing = False
+            if self._earlier.age() or self._fetched_before:
+                self._go_on_ageing()
 
     def recorded(self, snapshot: SnapshotId, received: Mapping[str, int]) -> None:
         """The actor records a snapshot, which holds these messages as handled, by sender."""
@@ -267,11 +308,12 @@ class Outcomes:
 
     def _given_before(self, key: _Key) -> Outcome:
         """The outcome of a call that the snapshot holds as handled, which an earlier life gave."""
-        if (outcome := self._before.get(key)) is None:
+        if (outcome := self._earlier.take(key)) is None:
             raise NoAnswer(
                 "the call was handled before the snapshot to which the system went back, and its result was lost with "
                 "the actor's process: ask the actor what it did before you call it again"
             )
+        self._go_on_ageing()
         return outcome._replace(tags=())
 
     def _enter(self, key: _Key) -> _Waiter:
@@ -312,6 +354,7 @@ class Outcomes:
         """Forget the outcomes of this driver's calls: the driver is gone, or belongs to an earlier life."""
         self._gone.add(driver)
         self.durable.forget(driver)
+        self._earlier.forget(driver)
         for of_driver in (self._settled, self._fetched, self._fetched_before):
             of_driver.pop(driver, None)
         self._withheld = [withheld for withheld in self._withheld if withheld[0][0] != driver]

@@ -4,6 +4,7 @@ Only what is cheap to compare is compared: plain values, short tuples and lists 
 """
 
 import hashlib
+from itertools import islice
 from typing import Any
 
 import ray
@@ -29,7 +30,8 @@ class Seen:
 
     def go_on_from(self, before: "Seen") -> None:
         """A later life begins, after a rollback: calls may be answered again."""
-        self._before = {**before._before, **before._now}  # noqa: SLF001 - of its own class
+        known = {**before._before, **before._now}  # noqa: SLF001 - of its own class
+        self._before = dict(islice(known.items(), max(0, len(known) - SEEN_MAX), None))
 
     def note(self, key: _Key, value: Any) -> None:
         """A driver got this answer of a call; `key` is the driver and the call's number."""
