@@ -150,7 +150,9 @@ def test_a_name_that_cannot_be_one_is_refused_before_anything_is_made(world, nam
 @pytest.mark.acceptance("O4")
 @pytest.mark.parametrize("options", [{"max_restarts": 1}, {"max_restarts": -1, "max_task_retries": 3}], ids=repr)
 def test_options_for_actors_that_die_are_taken_with_one_warning(options, world):
-    with pytest.warns(UserWarning, match=r"not needed.*rayshot\.resume.*docs/porting\.md#max-restarts") as warned:
+    with pytest.warns(
+        UserWarning, match=r"not needed.*goes back to its last snapshot.*docs/porting\.md#max-restarts"
+    ) as warned:
         made = rayshot.actor(**options)(plain_class())
     assert len(warned) == 1
     assert warned[0].filename == __file__

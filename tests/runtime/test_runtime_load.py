@@ -100,6 +100,7 @@ def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(n
     producer = Producer.options(name="producer").remote(consumer, 0.01, MIB)
     ray.get(consumer.read.remote())
     producer.go_on.tell(producer)
+    eventually(lambda: len(system.status().actors) == 2, 30)
     pids = [eventually(lambda name=name: system.status().actors[name].pid) for name in ("consumer", "producer")]
     samples: list[int] = []
     end = time.monotonic() + seconds
@@ -211,9 +212,14 @@ def best_s(work, times):
     return min(seconds)
 
 
+def own_threads(others):
+    return [one for one in set(threading.enumerate()) - others if one.name.startswith("rayshot")]
+
+
 @pytest.mark.acceptance("L7")
 def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system, in_full):
     restores, warm = (100, 10) if in_full else (5, 2)
+    others = set(threading.enumerate())
     system = new_system(snapshot=SnapshotConfig(interval_s=None))
     court = Court.assemble(system, ("alice", "bob"))
     court.tell()
@@ -227,7 +233,7 @@ def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system
         court.check()
         restored.shutdown()
         eventually(lambda: not processes_of(system))
-        eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("rayshot")], 30)
+        eventually(lambda: not own_threads(others), 30)
         counts.append((threading.active_count(), descriptors()))
     threads, files = zip(*counts, strict=True)
     assert threads[-1] <= max(threads[:warm]) + 2, counts

@@ -165,7 +165,8 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
 
     process.runner.participant = Watched("alice")
     parts = {"runner": process.runner, "channels": process, "recording": SimpleNamespace(requested=[], captures={})}
-    Worker(SimpleNamespace(name="alice", cell=SimpleNamespace(open_calls=[]), **parts))._do_what_waits()
+    parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}), "cell": SimpleNamespace(open_calls=[])}
+    Worker(SimpleNamespace(**parts))._do_what_waits()
     assert not process.lock.locked()
 
 

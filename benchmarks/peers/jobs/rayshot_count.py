@@ -5,13 +5,13 @@ import time
 import ray
 
 import rayshot
-from benchmarks.cluster import ONE_LIFE
 from benchmarks.peers.jobs.rayshot_actors import Counter, Source
 from benchmarks.peers.measuring import Job, Steady, job_of_command_line, tell
 from benchmarks.peers.records import BATCH, check
 
 POLL_S = 0.05
 KEPT = 3
+STOPS = rayshot.FailureConfig(scope="stop")
 RUN_MESSAGES = 64
 OBJECT_STORE_BYTES = 256 << 20
 
@@ -33,10 +33,10 @@ def main(batch: int = BATCH, run: int = RUN_MESSAGES) -> None:
     try:
         if job.restart:
             latest = rayshot.open(storage).systems["count"].latest()
-            with rayshot.restore(storage, snapshot=latest.id, config=rhythm, failure=ONE_LIFE) as system:
+            with rayshot.restore(storage, snapshot=latest.id, config=rhythm, failure=STOPS) as system:
                 _work(system, job, resumed_at=latest.states()["counter"]["records"])
         else:
-            with rayshot.init("count", storage=storage, snapshot=rhythm, failure=ONE_LIFE) as system:
+            with rayshot.init("count", storage=storage, snapshot=rhythm, failure=STOPS) as system:
                 counter = rayshot.actor(Counter).options(name="counter").remote()
                 source = rayshot.actor(Source).options(name="source").remote(counter, job.keys, batch, run, job.records)
                 source.begin.tell()
