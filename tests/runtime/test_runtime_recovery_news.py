@@ -1,5 +1,6 @@
 """A program hears of each time that its system went back by itself."""
 
+import asyncio
 import threading
 
 import pytest
@@ -101,6 +102,13 @@ def test_after_the_end_of_the_system_no_thread_is_left(new_system):
     system.on_recovery(print)
     system.shutdown()
     eventually(lambda: "rayshot-recoveries" not in {thread.name for thread in threading.enumerate()}, 10)
+
+
+@pytest.mark.parametrize("callback", [None, 5, asyncio.sleep])
+def test_what_cannot_be_called_with_a_report_is_refused(new_system, callback):
+    system = new_system(failure=HEALS)
+    with pytest.raises(ConfigError, match="give a function that takes a report"):
+        system.on_recovery(callback)
 
 
 def test_a_system_that_does_not_go_back_by_itself_refuses(new_system):

@@ -1,5 +1,6 @@
 """What a program may ask of a system that goes back to its last snapshot by itself."""
 
+import inspect
 import time
 from collections.abc import Callable
 from math import inf
@@ -45,8 +46,10 @@ class ComesBack:
         lives between, which were over again, there may be no report.
 
         Returns an object whose `cancel()` ends this. It ends with the system: ask the one that `restart` returns again.
-        Raises ConfigError if the system does not go back by itself.
+        Raises ConfigError if the system does not go back by itself, or `callback` cannot be called so.
         """
+        if not callable(callback) or inspect.iscoroutinefunction(callback):
+            raise ConfigError(f"on_recovery({callback!r}): give a function that takes a report; it may not be async")
         port = self._line.port
         if not isinstance(port, KeepingPort):
             raise ConfigError(

@@ -69,7 +69,7 @@ class RecoverySubscription:
     def _tell(self, report: RecoveryReport) -> None:
         try:
             self._callback(report)
-        except Exception:
+        except BaseException:  # a SystemExit, too, must not end the news
             log.exception("a function that hears of recoveries failed, for life %d", report.life)
 
 
