@@ -9,7 +9,7 @@ import ray
 import rayshot
 from rayshot import FailureConfig
 from rayshot.errors import ConfigError
-from tests.runtime.healed import die_at, kill_in, report, started, until_it_runs
+from tests.runtime.healed import HEALS, die_at, kill_in, report, started, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
