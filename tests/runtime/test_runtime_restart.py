@@ -12,6 +12,7 @@ from rayshot.runtime.life import restarting
 from rayshot.store.locate import open_store
 from rayshot.store.pinning import pin_of
 from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
+from tests.runtime.healed import HEALS, Till, kill, until_it_runs
 from tests.runtime.test_runtime_restore import running
 from tests.runtime.workloads import Account, Sink, Source
 from tests.waiting import eventually
@@ -171,3 +172,17 @@ def test_where_another_program_was_faster_the_error_says_how_to_reach_that_life(
     with pytest.raises(RestoreFailed, match=r"Another program has begun a life of it: rayshot.attach\("):
         system.restart()
     assert new_system.made[-1].status().state == "running"
+
+
+def test_a_life_that_began_with_a_savepoint_goes_back_to_it_by_itself(new_system):
+    system = new_system(failure=HEALS, snapshot=SnapshotConfig())
+    till = Till.options(name="killed").remote()
+    till.add.tell("before")
+    restarted = system.restart()
+    new_system.made.append(restarted)
+    till.add.tell("behind")
+    kill(restarted, "killed")
+    until_it_runs(restarted)
+    restarted.wait_until_running(30)
+    assert ray.get(restarted.get_actor("killed").read.remote()) == 2
+    assert restarted.stop_with_savepoint("enough").label == "enough"

@@ -95,7 +95,7 @@ def begin_life_behind(
         written, back = None, repository.log.way_back()
         while written != back:  # a commit of the old life may come between
             back = written or back
-            origin = find_origin(repository, settings.storage, back, keyring)
+            origin = find_origin(repository, settings.storage, back, keyring, before.incarnation)
             _check_holds(origin.snapshot, needs)
             written = repository.log.roll_back(
                 before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
@@ -137,8 +137,8 @@ def _check_holds(snapshot: Snapshot, needs: Sequence[LetGo]) -> None:
             )
 
 
-def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> Origin:
-    """Read and check the snapshot of a way back. Raises CannotGoBack, StoreError."""
+def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring, life: int) -> Origin:
+    """Read and check the snapshot to which the life `life` goes back. Raises CannotGoBack, StoreError."""
     try:
         if back.origin is None:
             snapshot = repository.snapshot(repository.log.history.retained[back.snapshot])
@@ -156,6 +156,6 @@ def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Ke
             f"the system would go back to {back.snapshot}, which cannot be used: {error}. Restore an older one with "
             f"rayshot.restore, if what came behind it may be lost"
         ) from error
-    if FINAL in manifest.stats:
+    if FINAL in manifest.stats and manifest.snapshot.incarnation == life:  # not one from which this life was restored
         raise CannotGoBack(f"it was stopped with the savepoint {back.snapshot}")
     return Origin(snapshot, back.origin or storage)
