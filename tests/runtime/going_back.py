@@ -336,7 +336,8 @@ class World:
             host.die()
         return host
 
-    def spawn(self, _class, identity, _specification, name):
+    def spawn(self, _class, identity, _specification, name, *, maker):
+        assert maker == self.port.name
         with self.lock:
             self.spawned.append((identity.incarnation, name))
             if identity.incarnation == self.life and self.running:

@@ -11,7 +11,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import NoAnswer, SystemDown, SystemStopped
+from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray.naming import find_coordinator
@@ -300,3 +300,31 @@ def test_a_driver_that_counts_as_dead_by_mistake_hears_of_it(system):
     eventually(refused)
     with pytest.raises(SystemStopped, match="counts as dead"):
         eventually(lambda: alice.deposit.tell(1))
+
+
+@ray.remote(num_cpus=0)
+class Hasty:
+    """A plain actor that dies when it has begun to make an actor."""
+
+    def make(self):
+        Account.options(name="late").remote(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_actor_whose_maker_died_before_it_had_sent_the_creation_ends_and_snapshots_go_on(system):
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(Hasty.remote().make.remote())
+
+    def why():
+        try:
+            ray.get(system.get_actor("late").read.remote(), timeout=1.0)
+        except ActorExited as error:
+            return str(error)
+        except ray.exceptions.GetTimeoutError:
+            return ""
+
+    assert "died before the creation had arrived" in eventually(why, 60)
+    assert "late" not in system.actors()
+    assert set(system.snapshot().states()) == {"alice"}

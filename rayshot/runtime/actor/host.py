@@ -309,6 +309,7 @@ class Host(Answering):
         """A driver is gone for ever."""
         with process.runner.lock:
             process.dead_drivers.close(driver)
+        process.maker_died(driver)
 
     @order
     def supersede(self, process: ActorProcess, driver: str) -> tuple[str, ...]:

@@ -248,8 +248,19 @@ class ActorProcess:
         ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self._children:
             ended.remote(*never_began(child, Ending(f"{detail}, which had made {child!r}")))
-        ending = Ending(detail, carry(error))
         with self.runner.lock:
-            self.recording.end = never_began(self.name, ending)
-            ended.remote(*self.recording.end)
-            self.shut(ending.error(self.name))
+            self._never_begin(Ending(detail, carry(error)))
+
+    def maker_died(self, driver: str) -> None:
+        """A driver is gone. If it made this actor and had not sent the creation, nobody creates this actor: it ends."""
+        with self.runner.lock:
+            waits = not (self.cell.born or self.runner.loading or driver in self.channels.mailbox.senders())
+            if waits and driver == self.identity.maker and self.runner.down is None:
+                detail = f"the program that made actor {self.name!r} died before the creation had arrived"
+                self._never_begin(Ending(detail))
+
+    def _never_begin(self, ending: Ending) -> None:
+        assert self.runner.lock.locked()
+        self.recording.end = self.recording.never_began(self.name, ending)
+        self.identity.coordinator.ended.remote(*self.recording.end)
+        self.shut(ending.error(self.name))

@@ -38,9 +38,17 @@ _classes: dict[str, Any] = {}
 
 
 def spawn_host(
-    host: type, identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False
+    host: type,
+    identity: HostIdentity,
+    specification: ActorSpecification,
+    name: str,
+    *,
+    loading: bool = False,
+    maker: str = "",
 ) -> Any:
     """Start the host of the actor `name`, of the class `host`; returns its Ray handle at once.
+
+    `maker` is the driver that will send the creation, if a driver does.
 
     The host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
     A call that waits for one of its arguments does not delay later calls.
@@ -49,7 +57,8 @@ def spawn_host(
     went_back = identity.heals and identity.incarnation > 1
     if went_back and not loading and Roster(identity.system, identity.incarnation).find(name) is not None:
         raise name_taken(name, identity.system)  # Ray knows it by the name of an earlier life
-    own = replace(identity, name=name, loading=loading, options=specification.ray_options if identity.heals else {})
+    told = specification.ray_options if identity.heals else {}
+    own = replace(identity, name=name, loading=loading, maker=maker, options=told)
     try:
         options = _host_class(host, specification.class_name).options(
             name=actor_name(identity.system, identity.incarnation, name),

@@ -113,6 +113,9 @@ class Coordinator(Enrolling, Questions):
             threading.Timer(END_S, ray.kill, (handle,)).start()
             return None
         joined = life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
+        if identity.maker in self.dead_drivers:  # it died before this host was a member
+            with life.lock:
+                life.members.tell(identity.name, "driver_died", identity.maker)
         return replace(joined, programs=self.programs)  # those that come later are told to all members
 
     @notice

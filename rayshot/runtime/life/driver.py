@@ -162,7 +162,7 @@ class DriverPort:
 
     def _start_host(self, specification: ActorSpecification, name: str) -> None:
         """Start the process of a new actor. Raises NameTaken, ConfigError."""
-        self.peers.know(name, spawn_host(Host, self.identity, specification, name))
+        self.peers.know(name, spawn_host(Host, self.identity, specification, name, maker=self.name))
 
     def _made(self, name: str, _specification: ActorSpecification, message: bytes) -> None:
         """An actor was made. Send it its creation."""

@@ -66,7 +66,7 @@ class Heir:
                 self._made.add(name)
                 try:
                     if port.is_there(name) is None:
-                        port.peers.know(name, spawn_host(Host, port.identity, specification, name))
+                        port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
                 except (NameTaken, ConfigError, NoAnswer, SystemStopped) as error:
                     log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
 

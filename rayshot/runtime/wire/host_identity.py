@@ -20,6 +20,7 @@ class HostIdentity:
 
     `heals`: the system goes back to its last snapshot by itself, so drivers keep what it would have to hear again.
     Then `options` are the options with which Ray made the host, as a snapshot does not hold all of their values.
+    `maker` is the driver that made the host, if one did.
     `cautions` says which actors handle their messages with care in this life, see `protocol.poison`.
     """
 
@@ -32,6 +33,7 @@ class HostIdentity:
     channel_state_bytes_max: int
     trace: Trace = False
     loading: bool = False
+    maker: str = ""
     heals: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     cautions: Mapping[str, Caution] = field(default_factory=dict)
