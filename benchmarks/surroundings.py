@@ -12,6 +12,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 
+from rayshot.format.keys import new_private_key
 from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
 
 NODES, CPUS = 3, 8
@@ -52,7 +53,7 @@ class Surroundings:
 @contextmanager
 def several_nodes() -> Iterator[Surroundings]:
     """Start them, and connect this program. Nothing is left of them afterwards."""
-    os.environ.update(CREDENTIALS)
+    os.environ.update(CREDENTIALS, RAYSHOT_SIGNING_KEY=new_private_key().text)
     with running_s3_server() as server:
         head = {"num_cpus": CPUS, "include_dashboard": False, "_system_config": NOTICED}
         cluster = Cluster(initialize_head=True, head_node_args=head)

@@ -1,6 +1,7 @@
 """Drivers of a system that goes back to its snapshots by itself, without Ray."""
 
 import threading
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -8,7 +9,7 @@ import ray
 import rayshot
 from rayshot.errors import ActorExited, NameTaken, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life import attaching
+from rayshot.runtime.life import attaching, following
 from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.following import Covered
 from tests.runtime.going_back import DIED, Host, Process, Thing, World
@@ -365,3 +366,20 @@ def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(
         ref.set(error)
         world.settle()
     assert len(world.polls) == 1
+
+
+def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not_count(monkeypatch):
+    lost = []
+    monkeypatch.setattr(following.threading, "Timer", lambda _s, _submit, tasks: lost.extend(tasks) or Mock())
+    world = World(monkeypatch, "alice")
+    lost[0]()
+    assert len(world.polls) == 2
+    lost[0]()
+    assert len(world.polls) == 2, "the newer one is not lost"
+    (*_, late), _ = world.polls
+    del world.polls[0]
+    late.set(None)
+    world.go_back()
+    world.settle()
+    assert world.port.incarnation == 2
+    world.close()

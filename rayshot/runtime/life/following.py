@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable
 
@@ -17,13 +18,16 @@ from rayshot.runtime.wire.host_identity import Stop
 
 log = logging.getLogger("rayshot")
 FOLLOW_S = 300.0
+SILENT_S = 45.0
 
 
 class Following:
     """Asks the coordinator for news while the driver's port takes messages, and this process is in the cluster.
 
-    No thread waits for the answers: each is heeded on a thread of its own, and then the next call is made. `go_back` is
-    called with the port whose life is over and the news of the next life.
+    No thread waits for the answers: each is heeded on a thread of its own, and then the next call is made. The
+    coordinator answers after some seconds, if there are no news. So a call that brings no answer for SILENT_S was lost
+    with a node or a connection, and is made anew. `go_back` is called with the port whose life is over and the news of
+    the next life.
     """
 
     def __init__(self, port: KeepingPort, go_back: Callable[[KeepingPort, WentBack], None]) -> None:
@@ -31,6 +35,7 @@ class Following:
         self._go_back = go_back
         self._position = 0
         self._followed = port.incarnation
+        self._asked = 0
         self._ask()
 
     @property
@@ -40,10 +45,23 @@ class Following:
     def _ask(self) -> None:
         port = self._port
         if port.down is None and ray.is_initialized():
+            self._asked += 1
+            asked = self._asked
             news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position, self._followed)
-            when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer)))
+            patience = threading.Timer(SILENT_S, port.peers.submit, (lambda: self._lost(asked),))
+            patience.daemon = True
+            patience.start()
+            when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer, asked, patience)))
 
-    def _answered(self, answer: News | Exception) -> None:
+    def _lost(self, asked: int) -> None:
+        if asked == self._asked:
+            log.info("%s asks anew for the news of system %r", self._port.name, self._port.system)
+            self._ask()
+
+    def _answered(self, answer: News | Exception, asked: int, patience: threading.Timer) -> None:
+        patience.cancel()
+        if asked != self._asked:
+            return  # a later call brings the same
         if isinstance(answer, ray.exceptions.ActorDiedError) or self._port.down is not None:
             return  # see Presence
         try:
