@@ -10,7 +10,7 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import ConfigError, NoAnswer, RayshotError
+from rayshot.errors import ConfigError, NoAnswer, RayshotError, SystemDown
 from tests.runtime.healed import Counter, die_at, kill, pid_of, report, until_it_runs
 from tests.runtime.tills import Till
 from tests.waiting import eventually
@@ -79,6 +79,19 @@ def test_what_was_answered_durably_is_there_after_a_restore(new_system):
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("till").read.remote())[:1] == [1]
+
+
+def test_where_the_system_stops_nobody_waits_on_for_a_durable_answer(new_system):
+    system, till = began(new_system)
+    other = Counter.options(name="other").remote()
+    refs = [till.pay.options(durable=True).remote(number) for number in range(10)]
+    ray.get([other.read.remote(), till.read.remote()])
+    kill(system, "other")
+    for ref in refs:
+        with pytest.raises(SystemDown, match="'other'"):
+            ray.get(ref, timeout=SOON_S)
+    with pytest.raises(SystemDown):
+        ray.get(till.pay.options(durable=True).remote(11), timeout=SOON_S)
 
 
 def test_a_task_may_ask_for_a_durable_answer(new_system):

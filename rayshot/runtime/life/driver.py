@@ -105,8 +105,9 @@ class DriverPort:
         """
         channel = self.channel(receiver)
         fetch = self._fetch_of(channel)
-        if durable and fetch is not None and (handle := self.peers.find(receiver)) is not None:
-            fetch = handle.durable_result.remote
+        if durable and fetch is not None:
+            host = self.peers.find(receiver)
+            fetch = None if host is None else host.durable_result.remote
         with self.lock:
             if isinstance(channel.down, ActorExited):
                 return ray.put(channel.down)
