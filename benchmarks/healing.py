@@ -215,13 +215,9 @@ def _held(system: rayshot.System, rest_s: float) -> dict[str, int]:
 
 def _descendants(pid: int) -> list[int]:
     """The processes that this one started, and those started them; Ray's are among them."""
-    children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    found: list[int] = []
+    for of_thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has just ended
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(status.parent.name))
-    found, new = [], [pid]
-    while new:
-        new = [child for parent in new for child in children.get(parent, ())]
-        found += new
+            for child in map(int, of_thread.read_text().split()):
+                found += [child, *_descendants(child)]
     return found

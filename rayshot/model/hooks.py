@@ -1,6 +1,6 @@
 """Methods of an actor's class that rayshot calls when the actor becomes what it was in a snapshot.
 
-They are for what a state cannot hold, such as files and connections. They are no handlers: a message cannot call them.
+They are for what a state cannot hold, such as files and connections. A message cannot call them.
 What they send is sent as from a thread of the actor: it leaves when all actors of the system are loaded.
 """
 

@@ -20,8 +20,8 @@ finds a life without a mark, or anybody in it who does not run, it begins the ne
 
 A driver that may keep no more messages lets go of some, so that nobody has to wait while no snapshot succeeds. From
 then on the life can only be followed by one that goes on from a cut with these messages: any other would lose them. If
-there is no such cut when a process is lost, the system stops. Cuts are compared by their numbers, so it does not matter
-when a snapshot began, or who heard first of its commit.
+a process is lost and no cut has them, the system stops. The machine compares the numbers in a cut with what was let go
+of. When a snapshot began, and who heard first of its commit, says nothing.
 
 It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
 is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If

@@ -11,6 +11,7 @@ from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import rayshot
+from benchmarks.surroundings import NOTICED
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError
 from rayshot.runtime.coordinator.requests import Order
@@ -20,8 +21,6 @@ from tests.runtime.heralds import Court, check_cut
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
-NOTICED = {"health_check_initial_delay_ms": 1_000, "health_check_period_ms": 1_000, "health_check_failure_threshold": 5}
-"""Ray takes a dead node for alive for some seconds, and places actors on it."""
 BEGINS_MAX = 30
 
 

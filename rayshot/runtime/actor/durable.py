@@ -58,8 +58,8 @@ class Durable:
 
     `ask` asks the coordinator to say at once, from now on, which snapshots are committed and advance. It is called when
     the first fetch waits. `_recorded` has what records hold, by snapshot, in the order of recording. `ends` counts the
-    fetches that have ended. `_has_news`: a snapshot was committed since the last round. `_goes_on`: what was waiting in
-    an earlier life comes again, and there was no round in this one.
+    fetches that have ended. `_has_news`: a snapshot was committed since the last round. `_goes_on`: fetches that waited
+    in an earlier life come again, and this life has had no round yet.
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:

@@ -112,11 +112,15 @@ class _Earlier:
         self._given = {key: (until, outcome) for key, (until, outcome) in self._given.items() if until > now}
         return bool(self._given)
 
-    def forget(self, driver: str, call_id: int | None = None) -> None:
-        """A call was handled again; without `call_id`: the driver is gone."""
-        for of_calls in (self._unfetched, self._given):
-            for key in [(driver, call_id)] if call_id is not None else [key for key in of_calls if key[0] == driver]:
-                of_calls.pop(key, None)
+    def handled_again(self, key: _Key) -> None:
+        """This life has an outcome of its own for that call."""
+        self._unfetched.pop(key, None)
+        self._given.pop(key, None)
+
+    def forget(self, driver: str) -> None:
+        """The driver is gone."""
+        self._unfetched = {key: outcome for key, outcome in self._unfetched.items() if key[0] != driver}
+        self._given = {key: given for key, given in self._given.items() if key[0] != driver}
 
 
 class Outcomes:
@@ -183,7 +187,7 @@ class Outcomes:
             self._withheld.append(((sender, call_id), outcome, set(until)))
             return
         self._settled[sender] = call_id
-        self._earlier.forget(sender, call_id)
+        self._earlier.handled_again((sender, call_id))
         if self._seen is not None and self._seen.differs((sender, call_id), outcome.value):
             self.changed += 1
             log.warning(

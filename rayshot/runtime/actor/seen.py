@@ -57,7 +57,7 @@ def digest(value: Any) -> bytes | None:
         return None
     try:
         packed = pack(value)
-    except (OverflowError, UnicodeEncodeError):  # an integer of more than 64 bits; a text that is no Unicode
+    except (OverflowError, UnicodeEncodeError):  # an integer of more than 64 bits; a text that is not valid Unicode
         return None
     return packed if len(packed) <= DIGEST_BYTES else hashlib.blake2b(packed, digest_size=DIGEST_BYTES).digest()
 

@@ -338,10 +338,11 @@ class CollectorRunner:
         with self.lock:
             self.committed = record
             if record.advances:
-                self.advanced = record.snapshot
+                self.advanced, self._fruitless = record.snapshot, 0
                 for name in self._awaiting:
                     self._members.tell(name, "advanced", record.snapshot)
-            self._fruitless = 0 if record.advances else self._fruitless + 1
+            else:
+                self._fruitless += 1
             self._early = max(0, self._early - 1)
             self._birth.end()
             self.handle(SnapshotStored(cut.snapshot))

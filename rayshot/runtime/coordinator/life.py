@@ -285,8 +285,7 @@ class Life:
         self.runner.end(stop.error())
 
     def _stop_finally(self, snapshot: SnapshotId) -> None:
-        why = f"it was stopped with the savepoint {snapshot}"
-        self._stop(Stop(*self._name, None, why, savepoint=snapshot if snapshot == self.runner.advanced else None))
+        self._stop(Stop.with_savepoint(*self._name, snapshot, advances=snapshot == self.runner.advanced))
 
     def shut_down(self, detail: str) -> None:
         """End all actors and vaults, and write nothing any more."""

@@ -45,8 +45,7 @@ def find_remains(
     stop = None
     if savepoint is not None:
         advances = savepoint == committer.newest_that_advances(incarnation)
-        why = f"it was stopped with the savepoint {savepoint}"
-        stop = Stop(*name, None, why, savepoint=savepoint if advances else None)
+        stop = Stop.with_savepoint(*name, savepoint, advances=advances)
     roster = members.roster.all()
     found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}

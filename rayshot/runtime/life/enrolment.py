@@ -7,6 +7,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.line import Line
+from rayshot.runtime.ray.naming import runs_ray_worker
 from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.keyring import offer_keys
 
@@ -17,13 +18,11 @@ LOOK_S = 5.0
 
 def check_label(label: str) -> str:
     """Return `label` if this process can attach under it; raise ConfigError if not."""
-    if ray.is_initialized():
-        context = ray.get_runtime_context()
-        if context.worker.mode == ray.WORKER_MODE and context.get_actor_id() is None:
-            raise ConfigError(
-                f"as_={label!r} in a task: Ray keeps the process of a task for other tasks, and the name would stay "
-                "with it. Attach under a name in a program or in a plain actor"
-            )
+    if ray.is_initialized() and runs_ray_worker() and ray.get_runtime_context().get_actor_id() is None:
+        raise ConfigError(
+            f"as_={label!r} in a task: Ray keeps the process of a task for other tasks, and the name would stay "
+            "with it. Attach under a name in a program or in a plain actor"
+        )
     check_name(label, "a program")
     if len(label) > LABEL_LENGTH_MAX:
         raise ConfigError(f"{label!r} cannot name a program: give at most {LABEL_LENGTH_MAX} characters")

@@ -19,6 +19,7 @@ from rayshot.runtime.wire.host_identity import Stop
 log = logging.getLogger("rayshot")
 FOLLOW_S = 300.0
 SILENT_S = 45.0
+"""Much longer than the coordinator holds a call, see `tidings`."""
 
 
 class Following:

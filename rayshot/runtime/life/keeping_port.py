@@ -213,8 +213,7 @@ class KeepingPort(DriverPort):
 
     def let_go(self) -> None:
         """See KeepingSender."""
-        if self.budget.is_spent:
-            self.letting_go.ask()
+        self.letting_go.ask()
 
     def call_again(self, channel: KeepingChannel) -> None:
         """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""

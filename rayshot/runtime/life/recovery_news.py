@@ -3,6 +3,7 @@
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ class RecoverySubscription:
                 return ()
             except ray.exceptions.RayError as error:
                 log.debug("no report of life %d yet: %s", life, error)
-                threading.Event().wait(AGAIN_S)
+                time.sleep(AGAIN_S)
             else:
                 return found
         return ()

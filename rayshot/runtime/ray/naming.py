@@ -16,17 +16,21 @@ NAMESPACE = "rayshot"
 _MARK_LENGTH = 8
 
 
+def runs_ray_worker() -> bool:
+    """Whether this process is one of Ray's workers, which runs plain tasks or one actor; False for a program."""
+    return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
+
+
 def new_driver_name(label: str = "") -> str:
     """A name for the driver in this process: a program, or a Ray worker that runs plain tasks or a plain actor.
 
     `label` is the name under which it attached, if any. Drivers of one label are sorted by the time at which they
     attached: so a restored actor has what it did not handle of them in that order.
     """
-    is_guest = ray.get_runtime_context().worker.mode == ray.WORKER_MODE
     mark = uuid.uuid4().hex[:_MARK_LENGTH]
     if label:
         mark = f"{time.time_ns() // 1_000_000:011x}{mark}{LABEL_SIGN}{label}"
-    return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{mark}"
+    return f"{GUEST_PREFIX if runs_ray_worker() else DRIVER_PREFIX}{mark}"
 
 
 def coordinator_name(system: str) -> str:

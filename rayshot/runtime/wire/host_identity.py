@@ -129,6 +129,12 @@ class Stop:
     goes_back: bool = False
     savepoint: SnapshotId | None = None
 
+    @classmethod
+    def with_savepoint(cls, system: str, storage: str, savepoint: SnapshotId, *, advances: bool) -> "Stop":
+        """The stop of a system that was stopped with this savepoint."""
+        detail = f"it was stopped with the savepoint {savepoint}"
+        return cls(system, storage, None, detail, savepoint=savepoint if advances else None)
+
     def error(self) -> SystemDown:
         """The error that every caller gets."""
         if self.goes_back:
