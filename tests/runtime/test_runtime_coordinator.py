@@ -14,6 +14,7 @@ from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborte
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import opening
+from rayshot.runtime.life.line import Line
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
@@ -136,6 +137,23 @@ def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_
     assert ray.get(alice.read.remote()) == 2
     kill_coordinator(system)
     assert rayshot.init(system.name, storage=system.storage).status().state == "running"
+
+
+def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lost_call_says(system, monkeypatch):
+    """On a node that is drained, Ray says of every lost call that the actor died."""
+
+    def lose(*_):
+        raise ray.exceptions.ActorDiedError
+
+    presence = system._port.lasting.presence
+    held = presence._held
+    presence._ended(ray.exceptions.ActorDiedError())
+    eventually(lambda: presence._held is not held)
+    monkeypatch.setattr(Line, "get", lose)
+    with pytest.raises(ray.exceptions.ActorUnavailableError, match="Ray starts it again"):
+        system.status()
+    monkeypatch.undo()
+    assert system.status().state == "running"
 
 
 def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):

@@ -25,7 +25,7 @@ from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.leaving import wait_at_exit
 from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.naming import find_coordinator
+from rayshot.runtime.ray.naming import find_coordinator, is_coordinator
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.packets import Answer, Status, pack
@@ -323,7 +323,7 @@ class DriverPort:
     @property
     def has_coordinator(self) -> bool:
         """Whether this life of the system still has its coordinator: without it no actor can be made."""
-        return bool(find_coordinator(self.system) == self.identity.coordinator)
+        return is_coordinator(self.system, self.identity.coordinator)
 
     @property
     def has_later_life(self) -> bool:

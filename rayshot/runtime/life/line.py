@@ -86,6 +86,10 @@ class Line:
         except (ray.exceptions.ActorUnavailableError, RayshotError):  # some of our errors are RayActorErrors too
             raise
         except ray.exceptions.RayActorError as error:
+            if self.port.has_coordinator:
+                raise ray.exceptions.ActorUnavailableError(
+                    f"{the_coordinator(self.name)} died, and Ray starts it again", self.port.identity.life
+                ) from error
             raise SystemStopped(
                 f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
                 system=self.name,

@@ -7,6 +7,7 @@ from typing import Any
 import ray
 
 from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.ray.naming import is_coordinator
 
 AGAIN_S = 0.5
 """So many seconds after its coordinator died, a driver announces itself to the new one."""
@@ -15,13 +16,20 @@ AGAIN_S = 0.5
 class Presence:
     """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
-    `submit` runs functions that may block. `on_gone` is called with a text when the coordinator is gone for good.
+    `name` is the driver's. `submit` runs functions that may block. `on_gone` is called with a text when the coordinator
+    is gone for good.
     """
 
     def __init__(
-        self, name: str, coordinator: Any, submit: Callable[[Callable[[], None]], None], on_gone: Callable[[str], None]
+        self,
+        name: str,
+        system: str,
+        coordinator: Any,
+        submit: Callable[[Callable[[], None]], None],
+        on_gone: Callable[[str], None],
     ) -> None:
         self._name = name
+        self._system = system
         self._coordinator = coordinator
         self._submit = submit
         self._on_gone = on_gone
@@ -34,13 +42,13 @@ class Presence:
         self._coordinator.watch_driver.remote(self._name, [self._held])
 
     def _ended(self, error: object) -> None:
-        """The coordinator's process is gone."""
-        if isinstance(error, ray.exceptions.ActorUnavailableError):  # Ray starts it again
-            self._submit(self._announce_again)
-        else:
-            self._submit(lambda: self._on_gone(str(error)))
+        """The coordinator's process is gone, or its connection was lost."""
+        self._submit(lambda: self._announce_again(str(error)))
 
-    def _announce_again(self) -> None:
+    def _announce_again(self, detail: str) -> None:
+        if ray.is_initialized() and not is_coordinator(self._system, self._coordinator):
+            self._on_gone(detail)
+            return
         time.sleep(AGAIN_S)
         if ray.is_initialized():  # the program may have left the cluster
             self._announce()

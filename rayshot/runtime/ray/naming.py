@@ -77,6 +77,15 @@ def find_coordinator(system: str) -> Any | None:
         return None
 
 
+def is_coordinator(system: str, coordinator: Any) -> bool:
+    """Whether this is the system's coordinator: its process runs, or Ray starts it again.
+
+    An ActorDiedError does not say that it is gone for good. On a node that is drained, Ray raises this for every call
+    that gets lost, although it starts the actor on another node then.
+    """
+    return bool(find_coordinator(system) == coordinator)
+
+
 def running_systems() -> list[str]:
     """The names of all systems that have a coordinator in this cluster, sorted."""
     before = coordinator_name("")
