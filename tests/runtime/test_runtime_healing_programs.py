@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import ray
 
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import NameTaken
+from rayshot.errors import NameTaken, SystemRecovering
+from rayshot.runtime.coordinator import questions
 from rayshot.runtime.life import keeping_port
+from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
 from tests.waiting import eventually
@@ -63,17 +66,24 @@ def test_questions_for_actors_wait_until_they_are_there_again(new_system):
     assert ray.get(system.get_actor("kept").read.remote()) == TOLD
 
 
-def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path):
+def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch):
     system, _, killed = begun(new_system)
+    shorten = lambda _: setattr(questions, "BACK_S", 0.1)  # noqa: E731
+    ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     (tmp_path / "shots").rename(tmp_path / "unmounted")
     kill(system, "killed")
     waits = lambda: "is its volume mounted?" in report(system)["recovering"]  # noqa: E731
     eventually(waits, 20)
+    with monkeypatch.context() as patch, pytest.raises(SystemRecovering, match="not all of its actors are there yet"):
+        patch.setattr(answers, "RECOVERY_WAIT_S", 0.0)
+        system.get_actor("killed")
+    found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     if (tmp_path / "shots").exists():  # a beat of the system may have made it
         (tmp_path / "shots").rename(tmp_path / "other")
     (tmp_path / "unmounted").rename(tmp_path / "shots")
     until_it_runs(system)
     system.wait_until_running(30)
+    assert found.result(10).name == "killed"
     assert ray.get(killed.read.remote()) == 0
 
 

@@ -14,7 +14,7 @@ from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.ray.roster import Roster
-from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.answers import ask_until_settled, get_answer, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 RECORDS_AT_ONCE = 4
@@ -90,11 +90,15 @@ def spawn_anonymous(
 
 
 def is_there(identity: HostIdentity, name: str) -> bool | None:
-    """Whether an actor of that name lives; see Port. Raises SystemStopped, NoAnswer."""
+    """Whether an actor of that name lives; see Port. Waits while the system goes back to a snapshot.
+
+    Raises SystemStopped, SystemRecovering, NoAnswer.
+    """
+    whom, ask = the_coordinator(identity.system), identity.coordinator.is_there.remote
     try:
-        there: bool | None = get_answer(identity.coordinator.is_there.remote(name), the_coordinator(identity.system))
+        there: bool | None = ask_until_settled(lambda: get_answer(ask(name), whom))
     except ray.exceptions.RayActorError as error:
-        raise SystemStopped(f"{the_coordinator(identity.system)} is gone: {error}", system=identity.system) from error
+        raise SystemStopped(f"{whom} is gone: {error}", system=identity.system) from error
     return there
 
 

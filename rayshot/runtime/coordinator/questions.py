@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from rayshot.errors import SystemRecovering
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.dead_letters import DeadLetter
@@ -13,6 +14,7 @@ from rayshot.runtime.wire.states import RECOVERING
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.life import Life
+    from rayshot.runtime.wire.settings import SystemSettings
 
 FATE_S = 30.0
 BACK_S = 20.0
@@ -22,6 +24,7 @@ class Questions:
     """A base of the coordinator's class."""
 
     _life: "Life"
+    _settings: "SystemSettings"
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str, incarnation: int) -> Stop | Ending | None:
@@ -40,17 +43,24 @@ class Questions:
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:
-        """Ray handles of the living actors by name. Waits while the system goes back to a snapshot."""
+        """Ray handles of the living actors by name. See `_settled_life`."""
         life = self._settled_life()
         with life.lock:
             return dict(life.members.hosts)
 
     def _settled_life(self) -> "Life":
-        """The present life, when all of its actors are known; after BACK_S seconds in any case."""
+        """The present life, when all of its actors are known. Raises SystemRecovering after BACK_S seconds."""
         deadline = time.monotonic() + BACK_S
-        while self._life.state == RECOVERING and time.monotonic() < deadline:
+        while (life := self._life).state == RECOVERING:
+            if time.monotonic() >= deadline:
+                system = self._settings.system
+                raise SystemRecovering(
+                    f"system {system!r} goes back to its last snapshot by itself, and not all of its actors are there "
+                    "yet: system.status() says what it waits for",
+                    system=system,
+                )
             time.sleep(TICK_S)
-        return self._life
+        return life
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
@@ -60,7 +70,7 @@ class Questions:
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor of that name lives: False if it has ended, None if it never existed. Waits as `actors`."""
+        """Whether an actor of that name lives: False if it has ended, None if it never existed. See `_settled_life`."""
         life = self._settled_life()
         with life.lock:
             return life.members.is_there(name)

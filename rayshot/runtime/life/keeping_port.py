@@ -22,11 +22,11 @@ from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.letting_go import LettingGo
 from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, pack
 
-NEWS_WAIT_S = 300.0
-"""A call waits so many seconds for the next life of a system that goes back, then raises SystemRecovering."""
+NEWS_WAIT_S = RECOVERY_WAIT_S
 RETURN_S, LOOK_S = 15.0, 0.2
 """After a rollback some actors are made again by others: a driver looks so many seconds for a receiver, with pauses."""
 
@@ -260,7 +260,7 @@ class KeepingPort(DriverPort):
             try:
                 if self.latest is not self or self.down is not None or self.is_there(receiver) is False:
                     break
-            except (SystemStopped, NoAnswer):
+            except (SystemStopped, SystemRecovering, NoAnswer):
                 break
             time.sleep(LOOK_S)
         return handle

@@ -10,7 +10,7 @@ import ray
 from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.suggestion import did_you_mean
 from rayshot.runtime.life.driver import DriverPort
-from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
+from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_answer, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
 from rayshot.runtime.wire.initiation import some_names
 
@@ -65,9 +65,17 @@ class Line:
         self.check_open()
         return self.answer(getattr(self.coordinator, method).remote(*args), SILENT_S)
 
+    def hosts(self) -> dict[str, Any]:
+        """Ray handles of all living actors, by name. Waits while the system goes back to a snapshot.
+
+        Raises SystemDown, NoAnswer.
+        """
+        found: dict[str, Any] = ask_until_settled(lambda: self.ask("actors"))
+        return found
+
     def ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The answers of these hosts (default: all) by actor name. None for a host that lives but does not answer."""
-        hosts = self.ask("actors") if hosts is None else hosts
+        hosts = self.hosts() if hosts is None else hosts
         refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
         ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
         if silent:
@@ -96,12 +104,11 @@ class Line:
             ) from error
 
     def get(self, ref: Any, whom: str, within_s: float) -> Any:
-        """The result of a control call. Errors that rayshot raised there are raised here as they were."""
+        """The result of a control call; see `get_answer`."""
         try:
             return get_answer(ref, whom, within_s)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, RayshotError):
-                if isinstance(error.cause, SystemDown) and not isinstance(error.cause, SystemRecovering):
-                    self.port.close(error.cause)
-                raise error.cause from None
+        except SystemRecovering:
+            raise
+        except SystemDown as error:
+            self.port.close(error)
             raise

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from rayshot.errors import ConfigError, NameTaken, NoAnswer, SystemStopped
+from rayshot.errors import ConfigError, NameTaken, NoAnswer, SystemRecovering, SystemStopped
 from rayshot.protocol.driver import CutCommitted, RolledBack
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
@@ -67,7 +67,7 @@ class Heir:
                 try:
                     if port.is_there(name) is None:
                         port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
-                except (NameTaken, ConfigError, NoAnswer, SystemStopped) as error:
+                except (NameTaken, ConfigError, NoAnswer, SystemStopped, SystemRecovering) as error:
                     log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
 
     def take_over(self) -> bool:

@@ -135,10 +135,13 @@ class System(ComesBack):
     # Actors ----------------------------------------------------------------------------------------------------
 
     def get_actor(self, name: str) -> ActorHandle:
-        """The handle of an actor. Raises ActorNotFound, which lists the actors; SystemDown if the system stopped."""
+        """The handle of an actor. Waits while the system goes back to a snapshot, for at most 300 s.
+
+        Raises ActorNotFound, which lists the actors; SystemDown if the system stopped, SystemRecovering after the wait.
+        """
         self._line.check_running()
         self._port.meet(name)
-        hosts = self._line.ask("actors")
+        hosts = self._line.hosts()
         if name not in hosts:
             raise self._line.no_actor(name, hosts)
         found = self._handles({name: hosts[name]})
@@ -147,8 +150,8 @@ class System(ComesBack):
         return found[name]
 
     def actors(self) -> dict[str, ActorHandle]:
-        """Handles of all living actors by name."""
-        return self._handles(self._line.ask("actors"))
+        """Handles of all living actors by name. Waits as `get_actor`."""
+        return self._handles(self._line.hosts())
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those hosts that still live."""
@@ -183,7 +186,7 @@ class System(ComesBack):
         names = [self._name_of(end) for end in (sender, receiver)]
         for name in names:
             self._port.meet(name)
-        hosts = self._line.ask("actors")
+        hosts = self._line.hosts()
         for name in names:
             if name not in hosts:
                 raise self._line.no_actor(name, hosts)
