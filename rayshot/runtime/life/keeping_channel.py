@@ -11,6 +11,7 @@ from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import values_size
 from rayshot.runtime.channel.kept import KEPT_BYTES_MAX, Budget, Kept
+from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.transport import WINDOW
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel, DriverSender
 from rayshot.runtime.life.kept_calls import KeptCalls
@@ -57,6 +58,7 @@ class KeepingChannel(DriverChannel):
         self._handed = 0
         self._is_heir = False
         self._keeper = port
+        self._budget = port.budget
 
     @property
     def handed(self) -> int:
@@ -65,8 +67,12 @@ class KeepingChannel(DriverChannel):
 
     @property
     def full(self) -> bool:
-        """See Outbox. The driver must not keep more either."""
-        return super().full or self._keeper.budget.is_spent
+        """See Outbox. The driver must not keep more either. Each message asks for this, so it calls nothing."""
+        return (
+            self.pending_bytes > OUTBOX_BYTES_MAX
+            or len(self.pending) > OUTBOX_MESSAGES_MAX
+            or self._budget.used > KEPT_BYTES_MAX
+        )
 
     @property
     def can_answer(self) -> bool:
