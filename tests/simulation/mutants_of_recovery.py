@@ -7,11 +7,23 @@ from rayshot.protocol.recovering import (
     LogRefused,
 )
 from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.simulation.world.network import Network
+from rayshot.simulation.world.packets import Packet
+from rayshot.simulation.world.rollback import RollingBackNetwork
 from tests.simulate.settings import Slow
-from tests.simulation.mutation import mutant
+from tests.simulation.mutation import mutant, patched
 
 FALLING = {"crashes": 4, "coordinator_crashes": 3, "store_failures_one_in": 3, "snapshots": 4, "crowded": True}
 REPLACED = {"crashes": 6, "coordinator_crashes": 30, "crowded": False, "length": 200}
+ENDING = {
+    "ends_one_in": 2,
+    "activity": 80,
+    "length": 250,
+    "crashes": 10,
+    "coordinator_crashes": 0,
+    "snapshots": 6,
+    "slow": frozenset({Slow.TELL_PROCESS}),
+}
 DYING = {"crashes": 12, "coordinator_crashes": 0, "slow": frozenset({Slow.RESUME}), "length": 120}
 
 
@@ -86,3 +98,61 @@ class Ignorant(Recovery):
     def _process_lost(self, lost):
         known = self._starts.get(lost.process, 1)
         return super()._process_lost(lost) if lost.start == known else ()
+
+
+# What is left of an earlier life --------------------------------------------------------------------
+
+load, resend = RollingBackNetwork.on_load, Network.on_resend
+detect, receiver_ended = RollingBackNetwork.on_detect, Network.on_receiver_ended
+
+
+def load_beside_the_old(self, decider, order):
+    old = self.processes.get(order.process)
+    load(self, decider, order)
+    if old is not None and old is not self.processes[order.process]:
+        vars(self).setdefault("old", {})[order.process] = old
+
+
+def resend_with_the_present_stamp(self, sender, receiver, incarnation, first):
+    old = vars(self).get("old", {}).get(sender)
+    messages = old.flight[receiver].get(first, ()) if old is not None and incarnation < self.incarnation else ()
+    if messages:
+        self.transmit(Packet(sender, receiver, self.processes[sender].incarnation, first, messages))
+    else:
+        resend(self, sender, receiver, incarnation, first)
+
+
+patched(
+    "a timer of an old process sends again with the stamp of the present life",
+    (RollingBackNetwork, "on_load", load_beside_the_old),
+    (Network, "on_resend", resend_with_the_present_stamp),
+    **DYING,
+)
+
+
+def receiver_ended_in_any_life(self, sender, receiver, incarnation):
+    receiver_ended(self, sender, receiver, self.incarnation)
+
+
+patched(
+    "that a receiver ended in an earlier life counts for this one",
+    (Network, "on_receiver_ended", receiver_ended_in_any_life),
+    **ENDING,
+)
+
+
+def detect_by_name(self, process):
+    unwatched = vars(self).setdefault("unwatched", set())
+    if self.processes[process.name] is not process:
+        unwatched.add(process.name)
+    elif process.name in unwatched:
+        unwatched.discard(process.name)
+        return
+    detect(self, process)
+
+
+patched(
+    "the watch of a new process ends with that of the old one of its name",
+    (RollingBackNetwork, "on_detect", detect_by_name),
+    **DYING,
+)
