@@ -1,26 +1,32 @@
 """Ten minutes in which something fails every 15 seconds: nothing that was told is lost, doubled or out of order.
 
 A program tells accounts to move money, and tells each of them numbered messages; a plain Ray actor beside it tells
-numbers too, and is killed as well. Whatever dies, the system goes back to its last snapshot by itself. In the end the
-money must be what it was, and each account must have heard the numbers of each driver in order, without a gap.
+numbers too, and is killed as well. Flights are replayed meanwhile, which no program tells. Some of Ray's calls between
+processes are lost all the time. Whatever dies, the system goes back to its last snapshot by itself. In the end the
+money must be what it was, each account must have heard the numbers of each driver in order, without a gap, and each
+airport must have counted the flights of the table.
 """
 
 import contextlib
 import os
 import random
 import signal
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ray
 
 import rayshot
 from benchmarks.cluster import fresh_cluster
-from benchmarks.report import Figure, Report, Series, Target
-from benchmarks.surroundings import Surroundings, several_nodes
+from benchmarks.disk import Disk, small_disk
+from benchmarks.flown import Flights
+from benchmarks.report import Figure, NotRun, Report, Series, Target
+from benchmarks.surroundings import Surroundings, calls_fail, several_nodes
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import SystemDown
 
@@ -78,11 +84,13 @@ class Teller:
 
 @dataclass
 class Chaos:
-    """One run. `surroundings` are what else can fail, if there is anything."""
+    """One run. `disk` and `surroundings` are what else can fail, if there is anything."""
 
     system: rayshot.System
     accounts: Sequence[Any]
+    flights: Flights
     rng: random.Random
+    disk: Disk | None = None
     surroundings: Surroundings | None = None
     told: int = 0
     caught_s: list[float] = field(default_factory=list)
@@ -138,6 +146,9 @@ class Chaos:
         if "storage" in fault:
             assert self.surroundings is not None
             self.surroundings.silence_storage()
+        if "disk" in fault:
+            assert self.disk is not None
+            self.disk.fill()
         match fault:
             case "driver":
                 ray.kill(self._teller)
@@ -148,13 +159,14 @@ class Chaos:
                 self.surroundings.replace_node()
             case "frozen actor":
                 os.kill(self._pids(1)[0], signal.SIGSTOP)
-            case "silent storage":
+            case "silent storage" | "full disk":
                 pass
             case _:
                 self._kill(fault)
 
     def _pids(self, count: int) -> list[int]:
-        actors = ray.get(self.system._identity.coordinator.status.remote())["actors"]  # noqa: SLF001 - see _kill
+        coordinator = self.system._identity.coordinator  # noqa: SLF001 - see _kill
+        actors = _ask(coordinator.status.remote)["actors"]
         living = sorted(name for name, actor in actors.items() if actor is not None)
         return [actors[name]["pid"] for name in self.rng.sample(living, count)]
 
@@ -164,7 +176,7 @@ class Chaos:
         if "coordinator" in fault:
             pids.append(_pid(coordinator))
         if fault == "vault":
-            pids += [_pid(vault) for vault in ray.get(coordinator.__ray_call__.remote(_vaults))]
+            pids += [_pid(vault) for vault in _ask(lambda: coordinator.__ray_call__.remote(_vaults))]
         self._note_rollbacks()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -174,11 +186,11 @@ class Chaos:
         self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries if one.phases}
 
     def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
-        """Tell for so long, and let something fail every so many seconds."""
+        """Tell for so long, and let something fail every so many seconds; each fault once at least."""
         end, k = time.monotonic() + seconds, 0
         self.begin_teller()
         self.tell(every_s / 2)
-        while time.monotonic() < end:
+        while time.monotonic() < end or k < len(set(faults)):
             fault = faults[k % len(faults)]
             self.fail(fault)
             took_s = self.await_caught_up()
@@ -189,7 +201,7 @@ class Chaos:
         self.await_caught_up()
 
     def judge(self) -> dict[str, int]:
-        """What is wrong: numbers lost, doubled or out of order, and money that is not there or too much."""
+        """What is wrong: numbers lost, doubled or out of order; money and flights that are missing or too many."""
         self._teller = None
         self.await_caught_up()
         self._note_rollbacks()
@@ -206,6 +218,7 @@ class Chaos:
             + sum(heard.get("main", 0) < self.told for _, heard, _ in found),
             "doubled or out of order": sum(number < expected for _, expected, number in wrong),
             "money": abs(sum(balance for balance, _, _ in found) - total),
+            "flights": self.flights.await_landed(CAUGHT_UP_S),
         }
 
 
@@ -213,11 +226,25 @@ FAULTS = ("actor", "coordinator", "two actors", "driver", "actor and coordinator
 KILLS_OF_ACTORS = ("actor", "two actors", "actor and coordinator")
 """What the seconds until all has caught up are given for: others wait for Ray, or for the storage."""
 IN_SURROUNDINGS = ("node", "silent storage", "actor, silent storage")
-ALL_FAULTS = (*FAULTS, *IN_SURROUNDINGS, *FAULTS, *IN_SURROUNDINGS, "frozen actor")
+OF_DISK = ("full disk", "actor, full disk")
+
+
+def faults_of(disk: Disk | None, surroundings: Surroundings | None) -> tuple[str, ...]:
+    """What can fail here, in turn."""
+    again = FAULTS + (OF_DISK if disk else ()) + (IN_SURROUNDINGS if surroundings else ())
+    return (*again, *again, "frozen actor") if surroundings else again
+
+
+def _ask(call: Callable[[], Any]) -> Any:
+    """The answer of a plain call by Ray; it is made anew if it was lost."""
+    while True:
+        with contextlib.suppress(ray.exceptions.ActorUnavailableError):
+            return ray.get(call())
+        time.sleep(0.05)
 
 
 def _pid(actor: Any) -> int:
-    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
+    return int(_ask(lambda: actor.__ray_call__.remote(lambda _: os.getpid())))
 
 
 def _vaults(coordinator: Any) -> list[Any]:
@@ -225,23 +252,42 @@ def _vaults(coordinator: Any) -> list[Any]:
 
 
 def torment(
-    system: rayshot.System, seconds: float, every_s: float, surroundings: Surroundings | None = None, seed: int = 0
+    system: rayshot.System,
+    seconds: float,
+    every_s: float,
+    disk: Disk | None = None,
+    surroundings: Surroundings | None = None,
+    seed: int = 0,
 ) -> tuple[Chaos, dict[str, int]]:
     """Run the workload on a system that heals itself. Returns the run, and what was wrong in the end."""
     account = rayshot.actor(capture="inline", scheduling_strategy="SPREAD")(Account)
     accounts = [account.options(name=f"account{k}").remote() for k in range(ACCOUNTS)]
     ray.get([one.read.remote() for one in accounts])
-    chaos = Chaos(system, accounts, random.Random(seed), surroundings)
-    chaos.run(seconds, every_s, FAULTS if surroundings is None else ALL_FAULTS)
-    return chaos, chaos.judge()
+    with tempfile.TemporaryDirectory(prefix="rayshot-chaos-") as folder:
+        flights = Flights(system, Path(folder), seconds)
+        chaos = Chaos(system, accounts, flights, random.Random(seed), disk, surroundings)
+        chaos.run(seconds, every_s, faults_of(disk, surroundings))
+        return chaos, chaos.judge()
 
 
 def run(*, short: bool) -> Report:
-    """Ten minutes on three nodes with snapshots in S3, or half a minute on one."""
+    """Ten minutes on three nodes with snapshots in S3, or half a minute on one with snapshots in a folder."""
     seconds, every_s = (30.0, 2.0) if short else (600.0, 15.0)
     with contextlib.ExitStack() as stack:
-        around = None if short else stack.enter_context(several_nodes())
-        storage = stack.enter_context(fresh_cluster()) / "shots" if around is None else around.storage
+        disk, without = None, ""
+        try:
+            disk = stack.enter_context(small_disk())
+        except NotRun as reason:
+            without = str(reason)
+        stack.enter_context(calls_fail())
+        on = disk.folder if disk else None
+        around = None if short else stack.enter_context(several_nodes(on))
+        storage: str | Path
+        if around is None:
+            cluster = stack.enter_context(fresh_cluster())
+            storage = (on or cluster) / "shots"
+        else:
+            storage = around.storage
         system = rayshot.init(
             "chaos",
             storage=storage,
@@ -249,7 +295,7 @@ def run(*, short: bool) -> Report:
             snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=3, timeout_s=30.0),
         )
         try:
-            chaos, wrong = torment(system, seconds, every_s, around)
+            chaos, wrong = torment(system, seconds, every_s, disk, around)
         finally:
             with contextlib.suppress(SystemDown):
                 system.shutdown()
@@ -257,7 +303,7 @@ def run(*, short: bool) -> Report:
     return Report(
         "chaos",
         f"What is lost if something fails every {every_s:g} s for {seconds:g} s?",
-        {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": chaos.killed},
+        {"seconds": seconds, "every_s": every_s, "accounts": ACCOUNTS, "killed": chaos.killed, "left out": without},
         (
             Series(TOLD, "1/s", chaos.rate),
             Series(KILLED_AT, "s", tuple(chaos.killed_at)),

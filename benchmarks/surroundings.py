@@ -1,5 +1,6 @@
 """A cluster of several nodes with an S3 server, of which parts can fail, for `chaos`."""
 
+import json
 import logging
 import os
 import signal
@@ -7,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -17,6 +19,7 @@ from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
 
 NODES, CPUS = 3, 8
 SILENT_S = 5.0
+LOST_PERCENT = 1
 NOTICED = {"health_check_initial_delay_ms": 1_000, "health_check_period_ms": 1_000, "health_check_failure_threshold": 5}
 """Ray counts a dead node as alive for some seconds, and places actors on it."""
 
@@ -51,10 +54,30 @@ class Surroundings:
 
 
 @contextmanager
-def several_nodes() -> Iterator[Surroundings]:
-    """Start them, and connect this program. Nothing is left of them afterwards."""
+def calls_fail() -> Iterator[None]:
+    """In a cluster that starts inside, LOST_PERCENT of the calls of actors' methods are lost, three times over.
+
+    They are lost on the way there, on the way back, or neither side knows where. Ray reads this once in each process,
+    so calls of this program are lost if it has used no cluster before; then they go on being lost afterwards.
+    """
+    lost = dict.fromkeys(("req_failure_prob", "resp_failure_prob", "in_flight_failure_prob"), LOST_PERCENT)
+    settings = {
+        "RAY_testing_rpc_failure": json.dumps({"CoreWorkerService.grpc_client.PushTask": {"num_failures": -1, **lost}}),
+        "RAY_testing_rpc_failure_avoid_intra_node_failures": "false",
+    }
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name in settings:
+            del os.environ[name]
+
+
+@contextmanager
+def several_nodes(disk: Path | None = None) -> Iterator[Surroundings]:
+    """Start them, with the S3 server on that disk, and connect this program. Nothing is left of them afterwards."""
     os.environ.update(CREDENTIALS, RAYSHOT_SIGNING_KEY=new_private_key().text)
-    with running_s3_server() as server:
+    with running_s3_server(disk) as server:
         head = {"num_cpus": CPUS, "include_dashboard": False, "_system_config": NOTICED}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:

@@ -11,11 +11,13 @@ from dataclasses import replace
 from rayshot.errors import (
     AlreadyExists,
     CommitUnknown,
+    ConfigError,
     Fenced,
     IntentExpired,
     PositionTaken,
     SnapshotDeleted,
     SnapshotNotFound,
+    StoreError,
     StoreUnavailable,
     SystemNotFound,
 )
@@ -65,6 +67,16 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
     return Storage(store, min_position)
 
 
+def _check_now(store: Store) -> None:
+    """Check a store that was written before. Raises StoreUnavailable if it fails, ConfigError if it is unfit."""
+    try:
+        store.check()
+    except ConfigError as error:
+        if isinstance(error.__cause__, StoreError):
+            raise StoreUnavailable(error.message, url=store.url) from error
+        raise
+
+
 class Repository:
     """The storage of `system`, opened for writing by its coordinator. One thread at a time may use it.
 
@@ -75,7 +87,8 @@ class Repository:
         keys: decrypt snapshots, and the first one encrypts new snapshots; without keys, new snapshots are not
             encrypted. None means the environment's keys.
 
-    Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew, BadManifest.
+    Raises ConfigError for a store that has no conditional create or, with `create`, cannot be written; without it,
+    StoreUnavailable, as a disk may be full for a while. Raises FormatTooNew, BadManifest, StoreError.
     Call `log.begin_epoch(next_incarnation(), writer)` before you write anything.
     """
 
@@ -85,7 +98,7 @@ class Repository:
             make_system(store, system)
         open_system(store, system)
         if not create:
-            store.check()  # not earlier, because it makes the folder
+            _check_now(store)  # not earlier, because it makes the folder
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)

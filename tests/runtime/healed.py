@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import ray
 
@@ -158,6 +159,12 @@ def report(system):
         return ray.get(coordinator.status.remote(), timeout=10)
     except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
         return {"state": "silent", "incarnation": 0}
+
+
+def words_of_processes():
+    """All that they wrote to stderr."""
+    logs = Path(ray._private.worker._global_node.get_session_dir_path()) / "logs"
+    return "".join(file.read_text(errors="replace") for file in logs.glob("worker-*.err"))
 
 
 def until_it_runs(system, life=2):

@@ -9,8 +9,11 @@ import rayshot
 from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
+from tests.runtime.healed import HEALS, kill, pid_of, report, until_it_runs, words_of_processes
+from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.store.read_only import disk, looped, remounted, view_of
+from tests.store.test_store_full import filled
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -95,6 +98,28 @@ def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothin
         assert [note.reason for note in notes] == ["store_unavailable"] * 2  # they had waited for the disk
         assert system.snapshots()[0].id == before
         assert system.snapshots()[-1].states() == {"alice": {"balance": 6}}
+        system.shutdown()
+
+
+@pytest.mark.acceptance("X7")
+@pytest.mark.parametrize("lost", ["actor", "coordinator and actor"])
+def test_a_system_that_goes_back_waits_for_a_disk_that_is_full(new_system, tmp_path, lost):
+    with disk(tmp_path / "disk") as there:
+        system = new_system("bank", storage=there / "shots", failure=HEALS)
+        alice = Account.options(name="alice").remote(1)
+        system.snapshot()
+        with filled(there, room=0):
+            if lost == "actor":
+                kill(system, "alice")
+                eventually(lambda: "No space left" in report(system)["recovering"], 30)
+            else:
+                kill_coordinator(system, pid_of(system, "alice"))
+                eventually(lambda: f"{there}/shots does not hold system 'bank' now" in words_of_processes(), 30)
+        until_it_runs(system)
+        system.wait_until_running(30)
+        alice.deposit.tell(5)
+        assert ray.get(alice.read.remote()) == 6
+        assert system.snapshot().states() == {"alice": {"balance": 6}}
         system.shutdown()
 
 
