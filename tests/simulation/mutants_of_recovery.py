@@ -7,9 +7,11 @@ from rayshot.protocol.recovering import (
     LogRefused,
 )
 from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.simulation.world.coordination import CoordinatedNetwork
 from rayshot.simulation.world.network import Network
 from rayshot.simulation.world.packets import Packet
 from rayshot.simulation.world.rollback import RollingBackNetwork
+from tests.simulate.rollback import RollingBackWorld
 from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 
@@ -155,4 +157,25 @@ patched(
     "the watch of a new process ends with that of the old one of its name",
     (RollingBackNetwork, "on_detect", detect_by_name),
     **DYING,
+)
+
+
+# The choice -----------------------------------------------------------------------------------------
+
+
+def newest_but_one(self):
+    """Otherwise the newest."""
+    advancing = [commit for commit in self.commits if commit.stored.cut.advances]
+    return next(iter(advancing[-2:]), None)
+
+
+patched(
+    "a snapshot of a coordinator that was replaced is stored",
+    (CoordinatedNetwork, "is_fenced", lambda *_: False),
+    **REPLACED,
+)
+patched(
+    "retention deletes the snapshot to go back to",
+    (RollingBackWorld, "target", newest_but_one),
+    **{**DYING, "drivers": 2},
 )
