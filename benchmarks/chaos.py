@@ -275,18 +275,17 @@ def run(*, short: bool) -> Report:
     """Ten minutes on three nodes with snapshots in S3, or half a minute on one with snapshots in a folder."""
     seconds, every_s = (30.0, 2.0) if short else (600.0, 15.0)
     with contextlib.ExitStack() as stack:
-        disk, without = None, ""
-        try:
-            disk = stack.enter_context(small_disk())
-        except NotRun as reason:
-            without = str(reason)
-        on = disk.folder if disk else None
-        around = None if short else stack.enter_context(several_nodes(on))
+        disk, around, without = None, None, ""
         storage: str | Path
-        if around is None:
-            cluster = stack.enter_context(fresh_cluster())
-            storage = (on or cluster) / "shots"
+        if short:
+            storage = stack.enter_context(fresh_cluster())
+            try:
+                disk = stack.enter_context(small_disk())
+                storage = disk.folder / "shots"
+            except NotRun as reason:
+                without = str(reason)
         else:
+            around = stack.enter_context(several_nodes())
             storage = around.storage
         system = rayshot.init(
             "chaos",

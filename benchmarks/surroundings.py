@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -70,10 +69,10 @@ class Surroundings:
 
 
 @contextmanager
-def several_nodes(disk: Path | None = None) -> Iterator[Surroundings]:
-    """Start them, with the S3 server on that disk, and connect this program. Nothing is left of them afterwards."""
+def several_nodes() -> Iterator[Surroundings]:
+    """Start them, and connect this program. Nothing is left of them afterwards."""
     os.environ.update(CREDENTIALS, RAYSHOT_SIGNING_KEY=new_private_key().text)
-    with running_s3_server(disk) as server:
+    with running_s3_server() as server:
         head = {"num_cpus": CPUS, "include_dashboard": False, "_system_config": NOTICED}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:

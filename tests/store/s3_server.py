@@ -37,13 +37,11 @@ class S3Server:
 
 
 @contextmanager
-def running_s3_server(within: Path | None = None) -> Iterator[S3Server]:
-    """Start a server in a folder of its own, if asked within another one; kill it and remove the folder at the end."""
+def running_s3_server() -> Iterator[S3Server]:
+    """Start a server in a folder of its own; kill it and remove the folder at the end."""
     with ExitStack() as stack:
         folder = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="rayshot-s3-", dir=within, ignore_cleanup_errors=True)
-            )
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="rayshot-s3-", ignore_cleanup_errors=True))
         )
         yield stack.enter_context(_weed(folder))
 
