@@ -175,7 +175,9 @@ class Chaos:
         if "coordinator" in fault:
             pids.append(_pid(coordinator))
         if fault == "vault":
-            pids += [_pid(vault) for vault in _ask(lambda: coordinator.__ray_call__.remote(_vaults))]
+            for vault in _ask(lambda: coordinator.__ray_call__.remote(_vaults)):
+                with contextlib.suppress(ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError):
+                    pids.append(_pid(vault))  # unless its node was killed
         self._note_rollbacks()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
