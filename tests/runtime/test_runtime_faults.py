@@ -123,8 +123,11 @@ def test_an_actor_that_is_killed_when_one_of_its_markers_has_left_ends_the_snaps
     court, tmp_path
 ):
     system, first, names = court.system, first_of(court.system), frozenset(court.heralds)
-    gate = tmp_path / "gate"
-    die_there(host_of(system, "bob"), "after_marker", gate=str(gate))
+    gate, bob = tmp_path / "gate", host_of(system, "bob")
+    # An answer would wait for the lock, which is held at the gate, on the thread that sends the marker.
+    awaits = lambda host: any(channel.in_flight for channel in host._process.channels.out.values())  # noqa: E731
+    eventually(lambda: not ray.get(bob.__ray_call__.remote(awaits)))
+    die_there(bob, "after_marker", gate=str(gate))
     begin(system, Order(initiators=("bob",), helpers=frozenset({"bob"}), reached=names))
     eventually(lambda: missing(system) == [("bob",)], 30)  # his first marker spreads to all: his report has not left
     gate.touch()
