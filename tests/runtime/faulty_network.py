@@ -20,6 +20,7 @@ PERCENT = 10
 DELAY_S = 0.2
 ROUND, PAUSE_S = 20, 0.02
 CHECKED_S = 240.0
+ASKED = 20
 
 
 def failing(*which: str) -> dict[str, str]:
@@ -80,6 +81,8 @@ def main(case: str, storage: str, numbers: str) -> None:
             if court.told % (20 * ROUND) == 0:
                 committed += is_committed(system)
         court.check(CHECKED_S)
+        for _ in range(ASKED):
+            system.status()  # raises NoAnswer after 30 s: as long a call waits that Ray executes behind a lost one
         assert system.status().recoveries == (), "nobody had died, and nobody was taken for dead"
         print(f"{case}: all heard all of {court.told}, with {committed} snapshots")
         system.shutdown()

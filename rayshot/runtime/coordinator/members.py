@@ -156,6 +156,7 @@ class Members:
                 namespace=NAMESPACE,
                 lifetime="detached",
                 max_restarts=-1,
+                allow_out_of_order_execution=True,  # as of the coordinator
                 get_if_exists=True,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             ).remote(self._system, self._storage)

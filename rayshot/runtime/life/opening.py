@@ -131,6 +131,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
         namespace=NAMESPACE,
         lifetime="detached",
         max_restarts=-1,
+        allow_out_of_order_execution=True,  # otherwise calls wait 30 s for one that was lost before them
     ).remote(settings)
     if settings.loading or settings.beginning:
         coordinator.watch_starter.remote([coordinator.stay.remote()])
