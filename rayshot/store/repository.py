@@ -68,12 +68,12 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
 
 
 def _check_now(store: Store) -> None:
-    """Check a store that was written before. Raises StoreUnavailable if it fails, ConfigError if it is unfit."""
+    """Check a store that was written before. Raises StoreError if it fails, ConfigError if it is unfit."""
     try:
         store.check()
     except ConfigError as error:
         if isinstance(error.__cause__, StoreError):
-            raise StoreUnavailable(error.message, url=store.url) from error
+            raise error.__cause__ from None
         raise
 
 
@@ -88,7 +88,7 @@ class Repository:
             encrypted. None means the environment's keys.
 
     Raises ConfigError for a store that has no conditional create or, with `create`, cannot be written; without it,
-    StoreUnavailable, as a disk may be full for a while. Raises FormatTooNew, BadManifest, StoreError.
+    StoreError, as a disk may be full for a while. Raises FormatTooNew, BadManifest.
     Call `log.begin_epoch(next_incarnation(), writer)` before you write anything.
     """
 

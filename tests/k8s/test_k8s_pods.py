@@ -127,9 +127,9 @@ def test_workers_that_end_at_once_have_a_snapshot_committed_first_and_the_bank_g
     assert set(waited_for) <= {str(snapshot.id) for snapshot in snapshots(bank.storage)} - before
 
     bank.start_workers()
-    await_line(bank.log, r"life 2 runs")
+    await_line(bank.log, r"life [2-9] runs")  # a coordinator may have begun one on a node that was just ending
     assert rayshot.open(bank.storage).system("bank").restored_from()[2] == left
-    await_line(bank.log, rf"snapshot 2-coordinator-\d+: .* {SUM} in all")
+    await_line(bank.log, rf"snapshot [2-9]-coordinator-\d+: .* {SUM} in all")
 
 
 def test_workers_whose_head_is_gone_end_within_their_grace_period_and_say_why_there_was_no_snapshot(bank):

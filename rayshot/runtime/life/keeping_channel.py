@@ -8,9 +8,10 @@ from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.codec import Frame, split_frame
 from rayshot.protocol.driver import Driver, DriverEffect
 from rayshot.protocol.events import BatchTaken
+from rayshot.runtime.channel import kept
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import values_size
-from rayshot.runtime.channel.kept import KEPT_BYTES_MAX, Budget, Kept
+from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.transport import WINDOW
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel, DriverSender
@@ -71,7 +72,7 @@ class KeepingChannel(DriverChannel):
         return (
             self.pending_bytes > OUTBOX_BYTES_MAX
             or len(self.pending) > OUTBOX_MESSAGES_MAX
-            or self._budget.used > KEPT_BYTES_MAX
+            or self._budget.used > kept.KEPT_BYTES_MAX
         )
 
     @property
@@ -86,8 +87,8 @@ class KeepingChannel(DriverChannel):
         if not self._keeper.budget.is_spent:
             return super().no_room()
         return SystemStopped(
-            f"no durable snapshot holds what this program told: it keeps {KEPT_BYTES_MAX >> 20:,} MiB for the case "
-            f"that the system goes back to a snapshot, and this was so for {ROOM_WAIT_S:g} s. Take snapshots more "
+            f"no durable snapshot holds what this program told: it keeps {kept.KEPT_BYTES_MAX >> 20:,} MiB for the "
+            f"case that the system goes back to a snapshot, and this was so for {ROOM_WAIT_S:g} s. Take snapshots more "
             "often: see interval_s of rayshot.SnapshotConfig, and system.status(). This message was not sent",
             actor=self.receiver,
         )
