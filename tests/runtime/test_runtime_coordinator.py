@@ -15,6 +15,7 @@ from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import opening
 from rayshot.runtime.life.line import Line
+from rayshot.runtime.wire.answers import get_answer, get_told
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
@@ -154,6 +155,19 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
         system.status()
     monkeypatch.undo()
     assert system.status().state == "running"
+
+
+def test_a_restore_sees_rays_error_when_a_coordinator_refuses_to_resume_and_others_see_rayshots(system):
+    """From the first one it makes RestoreFailed."""
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda self: self._life.give_up("the test wants it")))
+    refused = coordinator.resume.remote()
+    with pytest.raises(ray.exceptions.RayTaskError) as told:
+        get_answer(refused, "the coordinator")
+    assert isinstance(told.value.cause, SystemStopped)
+    with pytest.raises(SystemStopped) as plain:
+        get_told(refused, "the coordinator")
+    assert not isinstance(plain.value, ray.exceptions.RayError)
 
 
 def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):

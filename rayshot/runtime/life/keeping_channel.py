@@ -84,7 +84,7 @@ class KeepingChannel(DriverChannel):
         """See DriverChannel."""
         if self._keeper.goes_back:
             return self._keeper.recovering(f"there were no news for {ROOM_WAIT_S:g} s. This message was not sent")
-        if not self._keeper.budget.is_spent:
+        if not self._budget.is_spent:
             return super().no_room()
         return SystemStopped(
             f"no durable snapshot holds what this program told: it keeps {kept.KEPT_BYTES_MAX >> 20:,} MiB for the "
@@ -218,7 +218,7 @@ class KeepingChannel(DriverChannel):
         heir.hold()
         self.pending, self.pending_bytes, self.slots = [], 0, {}
         self.mentions = deque()
-        self.kept = Kept(self._keeper.budget)
+        self.kept = Kept(self._budget)
         self.awaited.clear()
         self.in_flight.clear()
         self.holding.forget_unready()

@@ -77,7 +77,7 @@ class Lasting:
         self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)
         self.durable_calls = DurableCalls(self._end_dropped)
-        self.presence = Presence(self.name, identity.system, identity.coordinator, self._submit, self._lose_coordinator)
+        self.presence = Presence(self.name, identity, self._submit, self._lose_coordinator)
 
     def take_mentioned(self) -> set[str]:
         """See DriverSender. A life may end between the encoding of a message and this."""

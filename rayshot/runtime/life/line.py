@@ -10,7 +10,7 @@ import ray
 from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.suggestion import did_you_mean
 from rayshot.runtime.life.driver import DriverPort
-from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_answer, the_coordinator
+from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_told, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
 from rayshot.runtime.wire.initiation import some_names
 
@@ -104,9 +104,9 @@ class Line:
             ) from error
 
     def get(self, ref: Any, whom: str, within_s: float) -> Any:
-        """The result of a control call; see `get_answer`."""
+        """The result of a control call; see `get_told`."""
         try:
-            return get_answer(ref, whom, within_s)
+            return get_told(ref, whom, within_s)
         except SystemRecovering:
             raise
         except SystemDown as error:

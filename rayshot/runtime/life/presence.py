@@ -8,6 +8,7 @@ import ray
 
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.ray.naming import is_coordinator
+from rayshot.runtime.wire.host_identity import HostIdentity
 
 AGAIN_S = 0.5
 """So many seconds after its coordinator died, a driver announces itself to the new one."""
@@ -16,21 +17,19 @@ AGAIN_S = 0.5
 class Presence:
     """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
-    `name` is the driver's. `submit` runs functions that may block. `on_gone` is called with a text when the coordinator
-    is gone for good.
+    `name` is the driver's, `identity` that of its life. `submit` runs functions that may block. `on_gone` is called
+    with a text when the coordinator is gone for good.
     """
 
     def __init__(
         self,
         name: str,
-        system: str,
-        coordinator: Any,
+        identity: HostIdentity,
         submit: Callable[[Callable[[], None]], None],
         on_gone: Callable[[str], None],
     ) -> None:
         self._name = name
-        self._system = system
-        self._coordinator = coordinator
+        self._system, self._coordinator = identity.system, identity.coordinator
         self._submit = submit
         self._on_gone = on_gone
         self._held: Any = None

@@ -18,14 +18,9 @@ UNTIL_ANSWERED = -1
 
 
 def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
-    """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds.
-
-    Errors that rayshot raised there are raised here as they were.
-    """
+    """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds."""
     try:
         return ray.get(ref, timeout=within_s)
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, RayshotError) else error) from None
     except ray.exceptions.GetTimeoutError as error:
         raise NoAnswer(
             f"{whom} has not answered for {within_s:g} s: its process may be stopped, or its node cut off. It is not "
@@ -33,6 +28,14 @@ def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
             whom=whom,
             seconds=within_s,
         ) from error
+
+
+def get_told(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
+    """As `get_answer`, but errors that rayshot raised there are raised here as they were, and not as Ray's."""
+    try:
+        return get_answer(ref, whom, within_s)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, RayshotError) else error) from None
 
 
 def ask_until_settled(ask: Callable[[], Any]) -> Any:
