@@ -160,10 +160,10 @@ def test_a_host_that_went_back_in_its_place_and_is_lost_before_the_life_runs_giv
     known = Members("bank", Issuer(2, 0), "/shots", lambda *_: None, assembled=True)
     known.roster = SimpleNamespace(add=lambda *_: None)
     known._vaults["near"] = "a vault"
-    known.join("alice", "near", Living("the first", 1, {}))
+    known.join("alice", "near", Living("the first", "rayshot/s/1/actor/alice", {}))
     with pytest.raises(NameTaken):
-        known.join("alice", "near", Living("another one", 2, {}))
+        known.join("alice", "near", Living("another one", "rayshot/s/2/actor/alice", {}))
     assert known.lose("alice") == "the first"
-    known.join("alice", "near", Living("the second", 2, {}))
+    known.join("alice", "near", Living("the second", "rayshot/s/2/actor/alice", {}))
     assert known.hosts == {"alice": "the second"}
     assert known.lose("bob") is None

@@ -5,6 +5,7 @@ threads bring `begin`, `stop` and questions. Our own thread, the worker, runs th
 under the process's lock, between two handlers: so a record is one atomic step against sends, deliveries and timers.
 """
 
+import gc
 import logging
 import threading
 import time
@@ -26,7 +27,7 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
 from rayshot.runtime.ray.functions import be_actor, name_in_logs
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
@@ -50,7 +51,8 @@ class Host(Answering):
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)
         self._embodiment = Embodiment(process, Worker(process))
-        self._made_in, self._options = identity.incarnation, identity.options
+        self._ray_name: str = ray.get_runtime_context().get_actor_name()
+        self._options = identity.options
         be_actor(lambda: self._process.own_handle(), identity.name)  # noqa: PLW0108 - of the life in which it is called
         self._ended = threading.Event()
         self._changing = threading.Condition()  # covers which embodiment there is, and the highest term
@@ -59,13 +61,14 @@ class Host(Answering):
         self._highest_counter = self._highest_term = 0
         provide_port(lambda: self._process)
         self._node: str = ray.get_runtime_context().get_node_id()
+        gc.freeze()  # Ray and the modules stay: a collection on the way back looks only at what came later
         self._join(process)
         self._worker.start()
 
     def _join(self, process: ActorProcess) -> None:
         identity = process.identity
-        own = ray.get_actor(actor_name(identity.system, self._made_in, identity.name), namespace=NAMESPACE)
-        joined = ray.get(identity.coordinator.join.remote(identity, self._node, own))
+        own = ray.get_actor(self._ray_name, namespace=NAMESPACE)
+        joined = ray.get(identity.coordinator.join.remote(identity, self._node, own, self._ray_name))
         if joined is None:
             self._ended.wait()  # the coordinator ends this process: an error here would be printed for everybody
         self._joined_term = joined.term
@@ -360,6 +363,8 @@ class Host(Answering):
         with self._reloading:
             if not self._hears(issuer):
                 raise StaleHandle(f"life {issuer.life} of system {identity.system!r} is over")
+            import time,sys
+            a=time.time()
             before = self._embodiment
             if before.process.identity.incarnation == identity.incarnation:
                 return self._node
@@ -372,6 +377,7 @@ class Host(Answering):
                 self._embodiment, self._joined_term = after, issuer.term
                 self._asked_at, self._highest_counter = {}, 0
                 self._changing.notify_all()
+            print("BACK", a, time.time()-a, file=sys.stderr)
             return self._node
 
     @order

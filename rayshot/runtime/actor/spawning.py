@@ -1,6 +1,6 @@
 """How Ray actors are made from specifications."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -34,7 +34,7 @@ GROUPS = {
 NAMES_TRIED_MAX = 100
 """So many names in a row may be taken before an actor without a name of its own gets none."""
 
-_classes: dict[str, Any] = {}
+_classes: dict[tuple[type, str], Any] = {}
 
 
 def spawn_host(
@@ -49,9 +49,6 @@ def spawn_host(
     """Start the host of the actor `name`, of the class `host`; returns its Ray handle at once.
 
     `maker` is the driver that will send the creation, if a driver does.
-
-    The host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
-    A call that waits for one of its arguments does not delay later calls.
     Raises NameTaken, and ConfigError if Ray refuses the options.
     """
     went_back = identity.heals and identity.incarnation > 1
@@ -59,17 +56,9 @@ def spawn_host(
         raise name_taken(name, identity.system)  # Ray knows it by the name of an earlier life
     told = specification.ray_options if identity.heals else {}
     own = replace(identity, name=name, loading=loading, maker=maker, options=told)
+    ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
-        options = _host_class(host, specification.class_name).options(
-            name=actor_name(identity.system, identity.incarnation, name),
-            namespace=NAMESPACE,
-            lifetime="detached",
-            max_restarts=0,
-            max_task_retries=0,
-            allow_out_of_order_execution=True,
-            **specification.ray_options,
-        )
-        return options.remote(own)
+        return _host_class(host, specification.class_name, ray_name, specification.ray_options).remote(own)
     except ValueError as error:
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
@@ -110,9 +99,29 @@ def name_taken(name: str, system: str) -> NameTaken:
     )
 
 
-def _host_class(host: type, class_name: str) -> Any:
-    """The Ray class of hosts for one user class. It has the name of that class, so that Ray's displays show it."""
-    name = class_name.rpartition(".")[2]
-    if name not in _classes:
-        _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (host,), {}))
-    return _classes[name]
+def spawn_spare(spare: type, ray_name: str, modules: frozenset[str]) -> Any:
+    """Start a process of the class `spare`, see `spare.Spare`, on any node; returns its Ray handle at once."""
+    return _host_class(spare, spare.__name__, ray_name, {"num_cpus": 0, "scheduling_strategy": "SPREAD"}).remote(
+        modules
+    )
+
+
+def _host_class(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:
+    """The Ray class of hosts for one user class. It has the name of that class, so that Ray's displays show it.
+
+    A host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
+    A call that waits for one of its arguments does not delay later calls.
+    """
+    kind = host, class_name.rpartition(".")[2]
+    if kind not in _classes:
+        made = type(kind[1], (host,), {})
+        _classes[kind] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(made)
+    return _classes[kind].options(
+        name=ray_name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=0,
+        max_task_retries=0,
+        allow_out_of_order_execution=True,
+        **ray_options,
+    )

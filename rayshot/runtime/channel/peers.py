@@ -61,8 +61,8 @@ class Peers:
         """The Ray handle of an actor; None if Ray knows no such actor: it ended, died, or never existed."""
         if name not in self._known:
             try:
-                made_in = self._roster.find(name) or self._incarnation  # not there: it is being made, in this life
-                self.know(name, ray.get_actor(actor_name(self._system, made_in, name), namespace=NAMESPACE))
+                being_made = actor_name(self._system, self._incarnation, name)
+                self.know(name, ray.get_actor(self._roster.find(name) or being_made, namespace=NAMESPACE))
             except ValueError:
                 return None
         return self._known[name]

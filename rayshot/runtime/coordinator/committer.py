@@ -66,6 +66,7 @@ class Committer:
         self._keyring: Keyring | None = None
         self._key_names = settings.keys
         self._base: SnapshotId | None = None
+        self.modules: frozenset[str] = frozenset()
         self._last_traces: dict[str, bytes] = {}
         self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
         self._reuse: Mapping[str, Chunk] = {}
@@ -302,6 +303,7 @@ class Committer:
     def build_on(self, manifest: Manifest) -> None:
         """This life began from this snapshot, which is in its storage: its first snapshot may use its bytes again."""
         self._base, self._reuse = manifest.snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+        self.modules = frozenset(actor.class_module for actor in manifest.actors if actor.class_pickle is None)
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that do not have to be written again."""

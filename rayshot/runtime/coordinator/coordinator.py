@@ -103,7 +103,7 @@ class Coordinator(Enrolling, Questions):
     # Members ---------------------------------------------------------------------------------------------------
 
     @notice
-    def join(self, identity: HostIdentity, node: str, handle: Any) -> Joined | None:
+    def join(self, identity: HostIdentity, node: str, handle: Any, ray_name: str) -> Joined | None:
         """An actor's process has started: it is a member from now on. Raises ActorExited for a used name.
 
         Returns None if the life for which it was made is over. Then the process is ended.
@@ -112,7 +112,7 @@ class Coordinator(Enrolling, Questions):
             log.info("%s was made for life %d, which is over: it is ended", identity.name, identity.incarnation)
             threading.Timer(END_S, ray.kill, (handle,)).start()
             return None
-        joined = life.join(identity.name, node, Living(handle, identity.incarnation, identity.options))
+        joined = life.join(identity.name, node, Living(handle, ray_name, identity.options))
         if identity.maker in self.dead_drivers:  # it died before this host was a member
             with life.lock:
                 life.members.tell(identity.name, "driver_died", identity.maker)
@@ -250,7 +250,7 @@ class Coordinator(Enrolling, Questions):
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
-        healing = {"recovering": "", "recoveries": ()} if self._healer is None else self._healer.status()
+        healing = {"recovering": "", "recoveries": (), "spares": 0} if self._healer is None else self._healer.status()
         return {**self._life.status(), **healing}
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)

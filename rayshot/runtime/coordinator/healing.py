@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
@@ -48,6 +48,7 @@ from rayshot.runtime.coordinator.committer import new_writer
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.silence import Silence
+from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_life_behind
@@ -90,12 +91,16 @@ class Stopwatch:
 
 @dataclass
 class _Load:
-    """A load that has not been answered. `living` is the host that goes back in its place, None for a new one."""
+    """A load that has not been answered. `living` is the host that goes back in its place, None for a new one.
+
+    `placed`: its process runs, and waits for no room on a node.
+    """
 
     order: LoadProcess
     host: Any
     living: Living | None
     answer: Any
+    placed: bool
 
 
 class Healer:
@@ -128,6 +133,7 @@ class Healer:
         self._loads: dict[str, _Load] = {}
         self._starts: dict[str, int] = {}
         self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
+        self._spares = Spares(settings.system, settings.failure.spares)
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
@@ -152,6 +158,7 @@ class Healer:
             self._thread.join(CLOSE_S)
         for living in self._left.values():
             ray.kill(living.host)
+        self._spares.close()
 
     def hear(self, event: RecoveryEvent) -> None:
         """Give the machine an event. Any thread may call."""
@@ -168,7 +175,7 @@ class Healer:
         holding = f"waiting for {some_names(waiting)}" if waiting else ""
         lost = f"{self._lost} was lost: " if self._lost and machine.detail else ""
         why = "; ".join(text for text in (lost + machine.detail, holding, machine.trouble) if text)
-        return {"recovering": why, "recoveries": self.reports}
+        return {"recovering": why, "recoveries": self.reports, "spares": self._spares.ready_count}
 
     @property
     def reports(self) -> tuple[RecoveryReport, ...]:
@@ -189,12 +196,13 @@ class Healer:
     # The thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        look_at = time.monotonic() + LOOK_S
         while True:
+            event: RecoveryEvent | Callable[[], None] | None
             try:
-                event = self._events.get(timeout=LOOK_S)
+                event = self._events.get(timeout=max(0.0, look_at - time.monotonic()))
             except queue.Empty:
-                self._look(time.monotonic())
-                continue
+                event, look_at = self._look, time.monotonic() + LOOK_S
             if event is None:
                 return
             try:
@@ -319,18 +327,23 @@ class Healer:
         if living is not None and not specification.reloads_in_place:
             ray.kill(self._left.pop(name).host)
             living = None
-        identity = life.identity()
+        identity, plan = life.identity(), self._plans[name]
+        spare = None if living is not None else self._spares.take(specification)
         try:
             if living is not None:
                 host = living.host
-                answer = host.go_back.remote(life.issuer, identity, self._plans[name])
+                answer = host.go_back.remote(life.issuer, identity, plan)
+            elif spare is not None:
+                host = spare.host
+                own = replace(identity, name=name, loading=True, options=specification.ray_options)
+                answer = host.become.remote(own, plan)
             else:
                 host = spawn_host(Host, identity, specification, name, loading=True)
-                answer = host.load.remote(self._plans[name])
+                answer = host.load.remote(plan)
         except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
             self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
-        self._loads[name] = load = _Load(order, host, living, answer)
+        self._loads[name] = load = _Load(order, host, living, answer, placed=(living or spare) is not None)
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
 
     def _answered(self, load: _Load, result: object) -> None:
@@ -362,12 +375,18 @@ class Healer:
                     self._life.join(name, result, self._left.pop(name))
                 self._handle(ProcessLoaded(life, name, start))
 
-    def _look(self, now: float) -> None:
-        """Find hosts that are silent. Not new ones while they load: they may wait for room on a node, for any time."""
-        loading = {name: load.host for name, load in self._loads.items() if load.living is not None}
-        self._silence_of_loads.look(loading, now)
-        if self._machine.phase is Phase.RUNNING:
-            self._silence.look(self._life.members.hosts, now)
+    def _look(self) -> None:
+        """Find hosts that are silent. Not new ones while they load: they may wait for room on a node, for any time.
+
+        Spare processes are started only when the life has a snapshot, so that this delays neither its beginning nor
+        what it has to catch up.
+        """
+        now, life = time.monotonic(), self._life
+        self._silence_of_loads.look({name: load.host for name, load in self._loads.items() if load.placed}, now)
+        if self._machine.phase is Phase.RUNNING and not self._closed:
+            self._silence.look(life.members.hosts, now)
+            if life.runner.committed is not None:
+                self._spares.keep(life.incarnation, life.modules, now)
 
     def _mark(self, life: int) -> None:
         failpoint("before_mark_life")

@@ -318,6 +318,11 @@ class Life:
         return self._committer.missing_keys
 
     @property
+    def modules(self) -> frozenset[str]:
+        """The modules that define the classes of the actors in the newest snapshot that this coordinator committed."""
+        return self._committer.modules
+
+    @property
     def went_back(self) -> bool:
         """Whether this life went on from a snapshot by itself."""
         return self._committer.went_back

@@ -39,10 +39,10 @@ VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
 
 
 class Living(NamedTuple):
-    """A host that lives, as far as anybody knows. The life `made_in` made it, and told Ray these `options`."""
+    """A host that lives, as far as anybody knows. It was made under this Ray name, and with these `options` of Ray."""
 
     host: Any
-    made_in: int
+    ray_name: str
     options: Mapping[str, Any]
 
 
@@ -74,7 +74,7 @@ class Members:
         self._incarnation = issuer.life
         self._storage = storage
         self._assembled = assembled
-        self.made_in: dict[str, int] = {}
+        self.ray_names: dict[str, str] = {}
         self.options: dict[str, Mapping[str, Any]] = {}
         """What Ray was told when it made an actor. The ended ones too: going back to a snapshot may bring them back."""
         self._codec = Codec(ActorHandle, lambda handle: handle.name_in(system), _no_handle)
@@ -88,15 +88,15 @@ class Members:
         """Add a host and watch it; its node gets a vault if it is the first there.
 
         Raises ActorExited for the name of an actor that ended: messages to that actor must not reach another one.
-        NameTaken for the name of another living actor, which has the Ray name of an earlier life.
+        NameTaken for the name of another living actor, which has another Ray name.
         """
         if name in self._ended:
             raise ActorExited(
                 f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
             )
-        if self.made_in.setdefault(name, living.made_in) != living.made_in:
+        if self.ray_names.setdefault(name, living.ray_name) != living.ray_name:
             raise name_taken(name, self._system)
-        self.roster.add(name, living.made_in, self._pack(living.options))
+        self.roster.add(name, living.ray_name, self._pack(living.options))
         self.hosts[name], self.options[name] = living.host, living.options
         if not self._assembled:
             self._watches.add(name, living.host)
@@ -106,7 +106,7 @@ class Members:
     def lose(self, name: str) -> Any | None:
         """A host was lost before this life runs, and another one will join in its place. Returns it, if it joined."""
         assert self._assembled, f"{name} was lost in a life that runs"
-        self.made_in.pop(name, None)
+        self.ray_names.pop(name, None)
         return self.hosts.pop(name, None)
 
     def _pack(self, options: Mapping[str, Any]) -> bytes:
@@ -130,7 +130,7 @@ class Members:
         """The life is over, and the next one may go on with these hosts."""
         self._watches.drop_all()
         self._vault_watches.drop_all()
-        return {name: Living(host, self.made_in[name], self.options[name]) for name, host in self.hosts.items()}
+        return {name: Living(host, self.ray_names[name], self.options[name]) for name, host in self.hosts.items()}
 
     def pass_over(self, letter: DeadLetter) -> None:
         """Note a message without which its receiver goes on."""
@@ -323,22 +323,40 @@ class Members:
         Ends the others, which are of no use in any life.
         """
         found: dict[str, Living] = {}
-        for ray_name, host in sorted(named_actors(prefix(self._system)).items(), key=lambda item: _life_in(item[0])):
-            life, kind, name = ray_name.split("/", 2)
-            if kind == "actor" and int(life) <= self._incarnation:
-                if name in found:
-                    ray.kill(found[name].host)
-                found[name] = Living(host, int(life), {})
+        for ray_name, (name, host) in self._find_named().items():
+            if name in found:
+                ray.kill(found[name].host)
+            found[name] = Living(host, ray_name, {})
         return found
 
-    def _find_hosts(self, joined: Mapping[str, int]) -> None:
-        self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
-        self.made_in = dict.fromkeys(self.hosts, self._incarnation) | dict(joined)
-        for made_in in set(joined.values()) - {self._incarnation}:
-            found = named_actors(actor_name(self._system, made_in, ""))
-            self.hosts |= {name: host for name, host in found.items() if joined.get(name) == made_in}
+    def _find_hosts(self, joined: Mapping[str, str]) -> None:
+        """Find the members, and the hosts of this life that have not joined yet."""
+        self.ray_names = dict(joined)
+        made_now = actor_name(self._system, self._incarnation, "")
+        for ray_name, (name, host) in self._find_named().items():
+            if ray_name.startswith(made_now):
+                self.ray_names.setdefault(name, ray_name)
+            if self.ray_names.get(name) == ray_name:
+                self.hosts[name] = host
 
-    def find(self, stop: Stop | None, joined: Mapping[str, int]) -> dict[str, Abandoned | None]:
+    def _find_named(self) -> dict[str, tuple[str, Any]]:
+        """The hosts that lives up to this one made, by Ray name in the order of lives, with their actors' names.
+
+        A process that was made as a spare is an actor if the roster says so. Ends the other spare processes: a new
+        coordinator makes its own.
+        """
+        before, joined = prefix(self._system), {ray_name: name for name, ray_name in self.ray_names.items()}
+        found = {}
+        for rest, host in sorted(named_actors(before).items(), key=lambda item: _life_in(item[0])):
+            life, kind, own = rest.split("/", 2)
+            name = joined.get(ray_name := before + rest) or (own if kind == "actor" else None)
+            if int(life) <= self._incarnation and name is not None:
+                found[ray_name] = name, host
+            elif int(life) <= self._incarnation and kind == "spare":
+                ray.kill(host)
+        return found
+
+    def find(self, stop: Stop | None, joined: Mapping[str, str]) -> dict[str, Abandoned | None]:
         """After the coordinator was started again: find all actors and take over from the old coordinator.
 
         With `stop` the actors handle no more messages. `joined` is the roster.

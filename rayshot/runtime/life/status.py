@@ -66,7 +66,8 @@ class SystemStatus:
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
     says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs let go of what they told,
     `detail` says so, and `cannot_go_back_since` since when. `recoveries` are the times that it went back, since its
-    coordinator began; one that was started again knows of the life that it found too.
+    coordinator began; one that was started again knows of the life that it found too. `spares` processes are ready to
+    become actors in place of dead ones.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
@@ -83,6 +84,7 @@ class SystemStatus:
     actors: Mapping[str, ActorStatus]
     waiting: tuple[WaitingMessage, ...]
     recoveries: tuple[RecoveryReport, ...] = ()
+    spares: int = 0
     cannot_go_back_since: datetime | None = None
 
 
@@ -102,6 +104,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         {name: _actor_status(actor) for name, actor in report["actors"].items()},
         tuple(WaitingMessage(name, *of) for name, several in {driver: of_driver, **waiting}.items() for of in several),
         report["recoveries"],
+        report["spares"],
         None if since is None else datetime.fromtimestamp(since, UTC),
     )
 

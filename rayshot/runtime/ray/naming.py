@@ -43,6 +43,11 @@ def actor_name(system: str, incarnation: int, name: str) -> str:
     return f"rayshot/{system}/{incarnation}/actor/{name}"
 
 
+def spare_name(system: str, incarnation: int, mark: str) -> str:
+    """The Ray name of a process that waits in this life to become an actor. It keeps this name as an actor."""
+    return f"rayshot/{system}/{incarnation}/spare/{mark}"
+
+
 def vault_name(system: str, incarnation: int, node: str) -> str:
     """The Ray name of the vault on one node."""
     return f"rayshot/{system}/{incarnation}/vault/{node}"

@@ -3,13 +3,16 @@
 A coordinator that is started again asks the living actors. If an actor died while no coordinator ran, only the roster
 shows this. The roster is in the key-value store of Ray's control service, so it lives as long as the actors can.
 
-It is a directory too. A Ray actor keeps the name of the life that made it, and goes back to snapshots in its place; so
+It is a directory too. A Ray actor keeps the name under which it was made, and goes back to snapshots in its place; so
 only the roster says which Ray actor is `bob` in a later life.
 """
 
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, life_of, prefix
+
+_BEHIND_NAME = b"\n"
+"""Between the Ray name and the options in an entry. No name of a system or an actor holds it."""
 
 
 class Roster:
@@ -19,24 +22,24 @@ class Roster:
         self._before = actor_name(system, incarnation, "")
         self._mark = f"{prefix(system, incarnation)}runs"
 
-    def add(self, name: str, made_in: int, options: bytes = b"") -> None:
-        """An actor joined; the life `made_in` made its Ray actor, with these packed `options`."""
-        _internal_kv_put(self._before + name, b"%d %b" % (made_in, options), namespace=NAMESPACE)
+    def add(self, name: str, ray_name: str, options: bytes = b"") -> None:
+        """An actor joined; its Ray actor was made under this name, with these packed `options`."""
+        _internal_kv_put(self._before + name, ray_name.encode() + _BEHIND_NAME + options, namespace=NAMESPACE)
 
     def remove(self, name: str) -> None:
         """An actor ended."""
         _internal_kv_del(self._before + name, namespace=NAMESPACE)
 
-    def find(self, name: str) -> int | None:
-        """The life that made an actor's Ray actor; None if the actor has not joined, or has ended."""
+    def find(self, name: str) -> str | None:
+        """The name of an actor's Ray actor; None if the actor has not joined, or has ended."""
         found = _internal_kv_get(self._before + name, namespace=NAMESPACE)
-        return None if found is None else int(found.partition(b" ")[0])
+        return None if found is None else found.partition(_BEHIND_NAME)[0].decode()
 
-    def all(self) -> dict[str, int]:
-        """The actors that should live, each with the life that made its Ray actor."""
+    def all(self) -> dict[str, str]:
+        """The actors that should live, each with the name of its Ray actor."""
         keys = _internal_kv_list(self._before, namespace=NAMESPACE)
         names = [key.decode().removeprefix(self._before) for key in keys]
-        return {name: made_in for name in names if (made_in := self.find(name)) is not None}
+        return {name: ray_name for name in names if (ray_name := self.find(name)) is not None}
 
     def mark(self) -> None:
         """Everybody is on the roster: from now on this life runs."""
@@ -62,7 +65,7 @@ def packed_options(system: str, last: int) -> dict[str, bytes]:
         name = key.removeprefix(actor_name(system, life, ""))
         packed = _internal_kv_get(key, namespace=NAMESPACE)
         if name != key and packed is not None:
-            found[name] = packed.partition(b" ")[2]
+            found[name] = packed.partition(_BEHIND_NAME)[2]
     return found
 
 

@@ -1,0 +1,50 @@
+"""A process that waits to become an actor, so that none has to be started when one has died."""
+
+import logging
+import threading
+from importlib import import_module
+
+import ray
+
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.host_identity import HostIdentity, Offer
+
+log = logging.getLogger("rayshot")
+
+
+class Spare(Host):
+    """Not a host before it has become one: until then nothing but the methods of this class may be called."""
+
+    def __init__(self, modules: frozenset[str]) -> None:
+        self._taken = threading.Event()
+        self._is_host = False
+        for module in sorted(modules):
+            try:
+                import_module(module)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - it runs the user's code; loading says it again
+                log.info("a spare process cannot import %s: %r", module, error)
+
+    @ray.method(concurrency_group="control")
+    def ready(self) -> str:
+        """Answers once the process runs, and has imported. Returns the id of its node."""
+        return str(ray.get_runtime_context().get_node_id())
+
+    @ray.method(concurrency_group="watch")
+    def wait(self) -> None:
+        """Stays pending while this process waits. The call fails when it dies."""
+        self._taken.wait()
+
+    @ray.method(concurrency_group="load")
+    def become(self, identity: HostIdentity, plan: LoadPlan) -> None:
+        """Be the host of this actor from now on, as a new process: see `Host` and `Host.load`."""
+        self._taken.set()
+        super().__init__(identity)
+        self._is_host = True
+        self.load(plan)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def hello(self) -> Offer | None:
+        """See `Host.hello`; None while this process becomes a host."""
+        return super().hello() if self._is_host else None
