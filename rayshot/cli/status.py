@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,7 @@ from rayshot.errors import (
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig
     from rayshot.runtime.life.status import ActorStatus, SnapshotStatus, SystemStatus
+    from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 RUNNING, STOPPED = "running", "stopped"
 LOOK_S = 1.0
@@ -168,6 +169,11 @@ def _document(seen: Seen) -> dict[str, Any]:
         "taken_at": None if status.last_taken_at is None else status.last_taken_at.isoformat(),
         "age_s": None if status.last_taken_at is None else round(_age_s(status.last_taken_at), 3),
         "aborted": status.aborted,
+        "recoveries": [_recovery(one) for one in status.recoveries],
+        "spares": status.spares,
+        "cannot_go_back_since": None
+        if status.cannot_go_back_since is None
+        else status.cannot_go_back_since.isoformat(),
         "interval_s": seen.config.interval_s,
         "keep": seen.config.num_to_keep,
         "under_way": [_under_way(one) for one in status.snapshots],
@@ -176,6 +182,18 @@ def _document(seen: Seen) -> dict[str, Any]:
             {"sender": one.sender, "receiver": one.receiver, "method": one.method, "seconds": round(one.seconds, 3)}
             for one in status.waiting
         ],
+    }
+
+
+def _recovery(one: "RecoveryReport") -> dict[str, Any]:
+    return {
+        "life": one.life,
+        "snapshot": str(one.snapshot),
+        "actor": one.actor,
+        "detail": one.detail,
+        "at": datetime.fromtimestamp(one.at, UTC).isoformat(),
+        "seconds": round(one.seconds, 3),
+        "phases": {phase: round(seconds, 3) for phase, seconds in one.phases.items()},
     }
 
 
@@ -223,6 +241,10 @@ def _facts(seen: Seen) -> list[tuple[str, str]]:
     rows += [("in progress", _progress(one, len(status.actors))) for one in status.snapshots]
     if status.aborted:
         rows.append(("aborted", f"{status.aborted:,} in this life"))
+    if status.recoveries:
+        rows.append(("went back", _went_back(status.recoveries)))
+    if status.spares:
+        rows.append(("spare processes", f"{status.spares:,} ready"))
     rows += [
         (
             "waiting",
@@ -231,6 +253,14 @@ def _facts(seen: Seen) -> list[tuple[str, str]]:
         for one in status.waiting[:NAMES_MAX]
     ]
     return rows
+
+
+def _went_back(recoveries: "Sequence[RecoveryReport]") -> str:
+    last = recoveries[-1]
+    ago = age(_age_s(datetime.fromtimestamp(last.at, UTC)))
+    took = f", in {age(last.seconds)}" if last.seconds else ""
+    times = "once" if len(recoveries) == 1 else f"{len(recoveries):,} times, the last"
+    return f"{times} {ago} ago{took}, to {last.snapshot}: {last.actor or 'the coordinator'} was lost ({last.detail})"
 
 
 def _progress(one: "SnapshotStatus", actors: int) -> str:

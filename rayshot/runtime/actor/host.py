@@ -363,8 +363,6 @@ class Host(Answering):
         with self._reloading:
             if not self._hears(issuer):
                 raise StaleHandle(f"life {issuer.life} of system {identity.system!r} is over")
-            import time,sys
-            a=time.time()
             before = self._embodiment
             if before.process.identity.incarnation == identity.incarnation:
                 return self._node
@@ -377,7 +375,6 @@ class Host(Answering):
                 self._embodiment, self._joined_term = after, issuer.term
                 self._asked_at, self._highest_counter = {}, 0
                 self._changing.notify_all()
-            print("BACK", a, time.time()-a, file=sys.stderr)
             return self._node
 
     @order

@@ -1,0 +1,68 @@
+"""What `rayshot status` shows of a system that goes back to snapshots by itself."""
+
+import io
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from rayshot import SnapshotConfig
+from rayshot.cli import status as page
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.life.status import SystemStatus
+from rayshot.runtime.wire.recovery_report import RecoveryReport
+
+SNAPSHOT = SnapshotId(2, "coordinator", 7)
+PHASES = {"stop": 0.02, "record": 0.05, "load": 0.531, "resume": 0.02}
+
+
+def seen(*recoveries, spares=0, since=None):
+    of = ("bank", 3, "running", "", None, None, 0, (), {}, (), recoveries, spares, since)
+    return page.Seen(SystemStatus(*of), SnapshotConfig(), "/shots", "10.0.0.5:6379")
+
+
+def back(life, actor="alice", seconds=0.621):
+    return RecoveryReport(life, SNAPSHOT, actor, "it died", time.time() - 200, seconds, PHASES if seconds else {})
+
+
+def shown(what):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(page._shown(what, None))
+    return " ".join(console.file.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("recoveries", "line"),
+    [
+        ((back(2),), "went back once 3 min ago, in 0.6 s, to 2-coordinator-7: alice was lost (it died)"),
+        ((back(2), back(3)), "went back 2 times, the last 3 min ago, in 0.6 s, to 2-coordinator-7: alice was lost"),
+        ((back(3, None, 0.0),), "went back once 3 min ago, to 2-coordinator-7: the coordinator was lost (it died)"),
+    ],
+)
+def test_it_says_when_the_system_last_went_back(recoveries, line):
+    assert line in shown(seen(*recoveries))
+
+
+def test_it_counts_the_spare_processes():
+    assert "spare processes 2 ready" in shown(seen(spares=2))
+    assert "went back" not in shown(seen(spares=2))
+    assert "spare" not in shown(seen())
+
+
+def test_a_script_reads_each_rollback():
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    found = json.loads(json.dumps(page._document(seen(back(2), spares=1, since=since))))
+    (recovery,) = found["recoveries"]
+    at = datetime.fromisoformat(recovery.pop("at"))
+    assert 199 < (datetime.now(UTC) - at).total_seconds() < 260
+    assert recovery == {
+        "life": 2,
+        "snapshot": "2-coordinator-7",
+        "actor": "alice",
+        "detail": "it died",
+        "seconds": 0.621,
+        "phases": PHASES,
+    }
+    assert (found["spares"], found["cannot_go_back_since"]) == (1, since.isoformat())
