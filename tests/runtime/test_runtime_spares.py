@@ -22,6 +22,7 @@ from tests.runtime.healed import (
     report,
     started,
     until_it_runs,
+    until_it_stops,
 )
 from tests.waiting import eventually
 
@@ -176,6 +177,22 @@ def test_none_is_started_before_there_is_a_snapshot_to_go_back_to(new_system):
     ready(system, 1)
 
 
+def test_a_system_that_stops_ends_them(new_system):
+    system, _ = started(new_system, spares=1, max_failures=0)
+    (pid,) = ready(system, 1).values()
+    kill(system, "post1")
+    until_it_stops(system)
+    eventually(lambda: not runs(pid), 20)
+    assert report(system)["spares"] == 0
+
+
+def test_a_system_that_was_stopped_with_a_savepoint_keeps_none(new_system):
+    system, _ = started(new_system, spares=1)
+    (pid,) = ready(system, 1).values()
+    system.stop_with_savepoint("enough")
+    eventually(lambda: not runs(pid), 20)
+
+
 class Process:
     """A spare process as the coordinator sees it."""
 
@@ -207,6 +224,21 @@ def kept(cluster, monkeypatch):
     for process in made:
         for waiting in process.held:
             ray.cancel(waiting, force=True)
+
+
+def test_that_none_can_be_started_now_is_no_failure_of_the_system(kept, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("no answer")
+
+    kept.take(SimpleNamespace(ray_options={}))
+    monkeypatch.setattr(spares, "spawn_spare", refuse)
+    kept.keep(1, frozenset(), 100.0)
+    assert kept.ready_count == 1
+    monkeypatch.setattr(spares, "spawn_spare", lambda *_: Process("new"))
+    kept.keep(1, frozenset(), 100.0 + spares.PAUSE_S / 2)
+    assert kept.ready_count == 1
+    kept.keep(1, frozenset(), 100.0 + spares.PAUSE_S)
+    assert kept.ready_count == 2
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,11 @@ def name_taken(name: str, system: str) -> NameTaken:
 
 
 def spawn_spare(spare: type, ray_name: str, modules: frozenset[str]) -> Any:
-    """Start a process of the class `spare`, see `spare.Spare`, on any node; returns its Ray handle at once."""
-    return _host_class(spare, spare.__name__, ray_name, {"num_cpus": 0, "scheduling_strategy": "SPREAD"}).remote(
-        modules
-    )
+    """Start a process of the class `spare`, see `spare.Spare`; returns its Ray handle at once.
+
+    It gets a node where an actor without options may be.
+    """
+    return _host_class(spare, spare.__name__, ray_name, {"scheduling_strategy": "SPREAD"}).remote(modules)
 
 
 def _host_class(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:

@@ -385,7 +385,9 @@ class Healer:
         self._silence_of_loads.look({name: load.host for name, load in self._loads.items() if load.placed}, now)
         if self._machine.phase is Phase.RUNNING and not self._closed:
             self._silence.look(life.members.hosts, now)
-            if life.runner.committed is not None:
+            if life.stopped is not None:
+                self._spares.close()
+            elif life.runner.committed is not None:
                 self._spares.keep(life.incarnation, life.modules, now)
 
     def _mark(self, life: int) -> None:
@@ -421,3 +423,4 @@ class Healer:
         stop = self._life.stopped or Stop(self._settings.system, self._settings.storage, process, detail)
         for living in self._left.values():
             living.host.stop.remote(self._life.issuer, stop)
+        self._spares.close()

@@ -16,7 +16,7 @@ from rayshot.runtime.ray.state import draining_nodes
 
 log = logging.getLogger("rayshot")
 PAUSE_S = 10.0
-"""After a spare process has died while it waited, another one is started so many seconds later."""
+"""After a spare process has died while it waited, or none could be started, it is tried again so many seconds later."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,12 @@ class Spares:
             log.warning("system %r: %d spare processes died", self._system, len(self._waiting) - len(living))
             self._paused_until = now + PAUSE_S
         self._waiting = living
-        if now >= self._paused_until:
-            self._waiting += tuple(self._start(life, modules) for _ in range(self._count - len(living)))
+        try:
+            while len(self._waiting) < self._count and now >= self._paused_until:
+                self._waiting = (*self._waiting, self._start(life, modules))
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            log.warning("system %r: no spare process can be started now: %r", self._system, error)
+            self._paused_until = now + PAUSE_S
 
     def _start(self, life: int, modules: frozenset[str]) -> Waiting:
         ray_name = spare_name(self._system, life, uuid.uuid4().hex)
