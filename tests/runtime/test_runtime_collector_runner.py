@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rayshot.errors import Fenced, SnapshotAborted, StoreUnavailable, SystemRecovering
+from rayshot.errors import Fenced, NotFound, SnapshotAborted, StoreError, StoreUnavailable, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
@@ -15,7 +15,9 @@ from rayshot.runtime.coordinator.requests import Order, Request
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.locate import open_store
 from rayshot.store.memory import MemoryStore
+from tests.store.read_only import disk
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.store.test_store_full import filled
 from tests.waiting import eventually
 
 
@@ -172,3 +174,18 @@ def test_a_restored_life_does_not_take_who_ended_from_the_life_that_it_went_back
     again = Committer.begin(settings_for(address, fresh=True), "b")
     assert again.ended_before(again.incarnation) == set()
     assert SnapshotId(1, "coordinator", 1) == first.id
+
+
+def test_a_coordinator_that_is_started_again_awaits_its_storage_and_makes_no_new_life_in_an_empty_one(tmp_path):
+    with disk(tmp_path / "disk") as shots:
+        settings = settings_for(str(shots))
+        with pytest.raises(NotFound):
+            Committer.begin(settings, "a", again=True)
+        assert not any(shots.iterdir()), "it wrote nothing where its volume may be mounted later"
+        first = Committer.begin(settings, "a")
+        with filled(shots, 0), pytest.raises(StoreError):
+            Committer.begin(settings, "a", again=True)
+        again = Committer.begin(settings, "a", again=True)
+        assert (again.had_begun, again.incarnation) == (True, first.incarnation)
+        with pytest.raises(StoreUnavailable, match="does not hold the life of 'bank' that runs"):
+            Committer.begin(settings, "b", again=True)

@@ -114,7 +114,7 @@ def test_a_system_that_goes_back_waits_for_a_disk_that_is_full(new_system, tmp_p
                 eventually(lambda: "No space left" in report(system)["recovering"], 30)
             else:
                 kill_coordinator(system, pid_of(system, "alice"))
-                eventually(lambda: f"{there}/shots does not hold system 'bank' now" in words_of_processes(), 30)
+                eventually(lambda: "system 'bank' waits for its storage: " in words_of_processes(), 30)
         until_it_runs(system)
         system.wait_until_running(30)
         alice.deposit.tell(5)

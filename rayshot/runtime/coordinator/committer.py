@@ -74,7 +74,7 @@ class Committer:
             note_pin(repository.store, settings.system, self.incarnation, settings.pin)
 
     @classmethod
-    def begin(cls, settings: SystemSettings, owner: str) -> "Committer":
+    def begin(cls, settings: SystemSettings, owner: str, *, again: bool = False) -> "Committer":
         """Take the storage over for a new life of the system, or for the life that this `owner` had begun before.
 
         `owner` is a name that a coordinator keeps when Ray starts it again, and that no other coordinator ever has.
@@ -82,12 +82,17 @@ class Committer:
         alone does not say that: Ray also restarts a coordinator that never ran, because its node was dead. `fenced`
         says that a later life has the storage: this life can commit nothing any more.
 
-        Raises SnapshotsExist.
+        `again`: the owner has begun a life for certain, so a storage that lacks it now is the wrong one, such as the
+        folder below a volume that is not mounted. Then it raises StoreError or NotFound, and nothing was written.
+
+        Raises SnapshotsExist, StoreError; ConfigError for a new life in a storage that cannot be used.
         """
         store = open_store(settings.storage)
-        repository = Repository(store, settings.system, create=True, keys=())
+        repository = Repository(store, settings.system, create=not again, keys=())
         new = repository.next_incarnation(settings.after)  # reads the log
         begun = repository.log.begun_by(_writers(owner))
+        if begun is None and again:
+            raise StoreUnavailable(f"{settings.storage} does not hold the life of {settings.system!r} that runs")
         if begun is None and not (settings.loading or settings.fresh):
             check_no_snapshots(repository.log.history, settings.system, settings.storage)
         fenced: Fenced | None = None
@@ -332,16 +337,6 @@ class Committer:
             self._repository.abandon(snapshot)
         except StoreError as error:
             log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
-
-
-def has_begun(settings: SystemSettings, owner: str) -> bool:
-    """Whether the storage holds a life that this `owner` began. False too if the storage cannot be read now."""
-    try:
-        log_ = Repository(open_store(settings.storage), settings.system, create=False, keys=()).log
-        log_.refresh()
-    except (NotFound, StoreError):
-        return False
-    return log_.begun_by(_writers(owner)) is not None
 
 
 def new_writer(owner: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import SnapshotAborted, SystemRecovering
+from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecovering
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
@@ -40,6 +40,7 @@ from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import RECOVERING
 
 if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.committer import Committer
     from rayshot.runtime.coordinator.healing import Healer
 
 log = logging.getLogger("rayshot")
@@ -47,23 +48,29 @@ LOOK_S = 1.0
 REPORT_S = 10.0
 END_S = 0.5
 """A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
+STORAGE_AWAY = "system %r waits for its storage: %s; is its volume mounted?"
 GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
 
 
-def _await_storage(settings: SystemSettings, owner: str) -> None:
-    """Wait while the storage lacks the life that this coordinator had begun: its volume may not be mounted now.
+def _begin(settings: SystemSettings, owner: str) -> "Committer":
+    """Take the storage over. A coordinator that had begun a life waits while the storage cannot be used, or lacks it.
 
-    A coordinator that Ray starts again has begun a life if anybody is on a roster.
+    One that Ray starts again has begun a life if anybody is on a roster.
     """
-    from rayshot.runtime.coordinator.committer import has_begun  # noqa: PLC0415 - late, as below
+    # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
+    from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
 
-    lived = was_restarted() and has_rosters(settings.system)
-    said = False
-    while lived and not has_begun(settings, owner):
-        if not said:
-            log.error("%s does not hold system %r now: is its volume mounted?", settings.storage, settings.system)
-        said = True
-        time.sleep(LOOK_S)
+    lived, said = was_restarted() and has_rosters(settings.system), False
+    while True:
+        try:
+            return Committer.begin(settings, owner, again=lived)
+        except (NotFound, StoreError) as error:
+            if not lived:
+                raise
+            if not said:
+                log.error(STORAGE_AWAY, settings.system, error)  # noqa: TRY400 - that is all there is to say
+            said = True
+            time.sleep(LOOK_S)
 
 
 class Coordinator(Enrolling, Questions):
@@ -71,15 +78,12 @@ class Coordinator(Enrolling, Questions):
 
     def __init__(self, settings: SystemSettings) -> None:
         super().__init__(settings.system)
-        # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
-        from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
-
         self._settings = settings
         owner = ray.get_runtime_context().get_actor_id()
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
-        _await_storage(settings, owner)
+        committer = _begin(settings, owner)
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
-        self._life = self._latest = life = Life(settings, Committer.begin(settings, owner), own, self._healer)
+        self._life = self._latest = life = Life(settings, committer, own, self._healer)
         life.start()
         if self._healer is not None:
             self._healer.lead(life)
