@@ -165,7 +165,7 @@ class Chaos:
 
     def _pids(self, count: int) -> list[int]:
         coordinator = self.system._identity.coordinator  # noqa: SLF001 - see _kill
-        actors = _ask(coordinator.status.remote)["actors"]
+        actors = ray.get(coordinator.status.remote())["actors"]
         living = sorted(name for name, actor in actors.items() if actor is not None)
         return [actors[name]["pid"] for name in self.rng.sample(living, count)]
 

@@ -27,6 +27,7 @@ from rayshot.runtime.life import (
     keeping_port,
     kept_calls,
     lasting,
+    leaving,
     letting_go,
     succession,
 )
@@ -270,8 +271,9 @@ class World:
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
         monkeypatch.setattr(Peers, "know", lambda *_: None)
         monkeypatch.setattr(letting_go, "PAUSE_S", 0.0)
-        monkeypatch.setattr(keeping_port, "NEWS_WAIT_S", 0.0)
+        monkeypatch.setattr(keeping_port, "RECOVERY_WAIT_S", 0.0)
         monkeypatch.setattr(keeping_port, "RETURN_S", 0.0)
+        monkeypatch.setattr(leaving, "_ports", set())  # the process that runs the tests waits for none of these
         monkeypatch.setattr(attaching, "_begun", [])
         monkeypatch.setattr(attaching, "_attached", {})
         monkeypatch.setattr(attaching, "_heard", deque())

@@ -142,7 +142,7 @@ def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch
     stop_and_hear_of_it(world)
     with pytest.raises(SystemRecovering, match="no news of its next life"):
         Thing.options(name="made").remote(1)
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.NEWS_WAIT_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RECOVERY_WAIT_S", 60.0)
     making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
     making.start()
     world.begin()
@@ -257,7 +257,7 @@ def test_a_call_of_a_living_actor_gets_its_outcome_in_the_next_life_and_one_of_a
 
 
 def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.NEWS_WAIT_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RECOVERY_WAIT_S", 60.0)
     alice = world.handle("alice")
     alice.take.tell(1)
     world.settle()

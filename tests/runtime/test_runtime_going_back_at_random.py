@@ -22,7 +22,7 @@ def world(monkeypatch):
 def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither_lost_nor_told_twice(
     world, monkeypatch, seed
 ):
-    monkeypatch.setattr(keeping_port, "NEWS_WAIT_S", 60.0)
+    monkeypatch.setattr(keeping_port, "RECOVERY_WAIT_S", 60.0)
     chance, count = random.Random(seed), 300
     handles = [world.handle(name) for name in ("alice", "bob")]
 

@@ -26,7 +26,6 @@ from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, pack
 
-NEWS_WAIT_S = RECOVERY_WAIT_S
 RETURN_S, LOOK_S = 15.0, 0.2
 """After a rollback some actors are made again by others: a driver looks so many seconds for a receiver, with pauses."""
 
@@ -80,9 +79,9 @@ class KeepingPort(DriverPort):
         if not self.goes_back and not self.budget.is_spent:
             return
         with self.lock:
-            if not self.news.wait_for(lambda: not self.goes_back or channel.down is not None, NEWS_WAIT_S):
+            if not self.news.wait_for(lambda: not self.goes_back or channel.down is not None, RECOVERY_WAIT_S):
                 raise self.recovering(
-                    f"no news of its next life have come for {NEWS_WAIT_S:g} s. This call was not sent"
+                    f"no news of its next life have come for {RECOVERY_WAIT_S:g} s. This call was not sent"
                 )
             self.let_go()
             if not channel.room.wait_for(lambda: not self.budget.is_spent or channel.down is not None, ROOM_WAIT_S):
@@ -110,8 +109,8 @@ class KeepingPort(DriverPort):
         Ray knows no name of an actor that has died, though the snapshot may bring it back.
         """
         with self.lock:
-            if not self.news.wait_for(lambda: not self.goes_back or self.down is not None, NEWS_WAIT_S):
-                raise self.recovering(f"no news of its next life have come for {NEWS_WAIT_S:g} s")
+            if not self.news.wait_for(lambda: not self.goes_back or self.down is not None, RECOVERY_WAIT_S):
+                raise self.recovering(f"no news of its next life have come for {RECOVERY_WAIT_S:g} s")
             channel = self.latest.channels.get(name)
             if channel is not None and channel.down is None and channel.sent:
                 raise name_taken(name, self.system)
