@@ -31,7 +31,7 @@ pytestmark = pytest.mark.ray
 
 def ready(system, count):
     """Wait until so many spare processes are ready; returns the ids of their processes, by Ray name."""
-    eventually(lambda: report(system).get("spares") == count, 30)
+    eventually(lambda: report(system).get("spares") == count, 60)
     waiting = {
         name: host for name, host in named_actors(prefix(system.name)).items() if "/spare/" in name and is_waiting(host)
     }
