@@ -48,7 +48,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         super().__init__(self._files)
         self.main: asyncio.Task[Any] | None = None
         self.hopeless = False
-        self.threads_known: frozenset[threading.Thread] = frozenset()
+        self.threads_known: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._jobs: weakref.WeakSet[partial[Any]] = weakref.WeakSet()
         self.has_strays = False
         self._what = ""
@@ -95,7 +95,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         if self.has_files or self._jobs or not is_among_themselves(asyncio.all_tasks(self)):
             return False
         idle: frozenset[threading.Thread] = getattr(getattr(self, "_default_executor", None), "_threads", frozenset())
-        return not threads_besides(self.threads_known | idle)
+        return not threads_besides(idle.union(self.threads_known))
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """See asyncio.BaseEventLoop. A job of the default executor is known until it has ended."""
@@ -143,7 +143,7 @@ class Coroutines:
         self._loop: ActorLoop | None = None
         self._is_of_thread = False
         self._is_spoilt = False
-        self._threads = frozenset(threading.enumerate())
+        self._threads = weakref.WeakSet(threading.enumerate())  # a timer that has run out still has its function
 
     def enter(self) -> None:
         """Belong to this thread: from now on `asyncio.get_event_loop()` in a plain handler gives the actor's loop."""

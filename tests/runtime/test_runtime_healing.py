@@ -1,9 +1,11 @@
 """A system that goes back to its last snapshot by itself, whatever dies, and stops with a reason where it cannot."""
 
+import gc
 import os
 import shutil
 import signal
 import threading
+import weakref
 
 import pytest
 import ray
@@ -11,7 +13,9 @@ import ray
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ActorDied, SystemDown
+from rayshot.runtime.actor import outcomes
 from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.ray.naming import named_actors, prefix
 from tests.runtime.healed import (
     Post,
     die_at,
@@ -64,6 +68,31 @@ def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
         assert len(names) == len(set(names)), "each kind of thread is there once"
     assert goes_round(system)
     assert len(ray.util.list_named_actors(all_namespaces=True)) == 3 + 1 + 1, "posts, coordinator, vault"
+
+
+def test_a_process_keeps_nothing_of_its_earlier_lives(new_system):
+    system, _ = started(new_system)
+
+    def note(host):
+        outcomes.FETCHED_S = 3.0
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):  # it would run for half a minute
+                thread.cancel()
+        host._process.outcomes._is_ageing = False
+        host._process.outcomes._go_on_ageing()  # and this one still runs when the next life begins
+        vars(host).setdefault("noted", []).append(weakref.ref(host._process))
+
+    def left(host):
+        gc.collect()
+        return [ref() is not None for ref in host.noted]
+
+    for life in (2, 3):
+        (host,) = (one for name, one in named_actors(prefix(system.name)).items() if name.endswith("/actor/post0"))
+        ray.get(host.__ray_call__.remote(note))
+        kill_in(report(system), "post1")
+        until_it_runs(system, life)
+        system.snapshot()
+    eventually(lambda: ray.get(host.__ray_call__.remote(left)) == [False, False], 20)
 
 
 @pytest.mark.acceptance("B13")

@@ -1,8 +1,8 @@
 """Spare processes: they wait to become actors, and the system takes them in place of those that die."""
 
-import contextlib
 import os
 import signal
+import sys
 import time
 from types import SimpleNamespace
 
@@ -50,6 +50,13 @@ def runs(pid):
     return True
 
 
+def knows(system, *ray_names):
+    """Whether spare processes have imported the module of the class Post."""
+    hosts = named_actors(prefix(system.name))
+    asked = [hosts[name].__ray_call__.remote(lambda _: "tests.runtime.healed" in sys.modules) for name in ray_names]
+    return ray.get(asked)
+
+
 def in_coordinator(system, change):
     ray.get(system._identity.coordinator.__ray_call__.remote(change))
 
@@ -70,6 +77,8 @@ def test_a_spare_process_becomes_the_actor_that_died_and_another_one_is_made(new
     assert goes_round(system)
     assert ray.get(posts[1].told.remote()) == [], "a handle from before finds it"
     assert system.get_actor("post1") == posts[1]
+    with pytest.raises(rayshot.errors.NameOfSystem):
+        ray.get_actor("post1")
     system.shutdown()
     assert not named_actors(prefix(system.name))
 
@@ -102,6 +111,7 @@ def test_the_coordinator_dies_when_an_actor_lives_in_what_was_a_spare(new_system
     assert ray.get(posts[0].told.remote()) == [1]
     now = ready(system, 1)
     assert not now.keys() & waited.keys(), "a new coordinator makes its own"
+    assert knows(system, *now) == [True], "which have imported what the actors need"
 
 
 @pytest.mark.parametrize("place", ["before_load_process", "before_mark_life", "before_resume_life"])
@@ -116,6 +126,22 @@ def test_the_coordinator_dies_while_a_spare_process_becomes_an_actor(new_system,
     ready(system, 1)
     hosts = [name for name in named_actors(prefix(system.name)) if "/vault/" not in name]
     assert len(hosts) == 3 + 1, "no process of an earlier coordinator is left"
+
+
+@pytest.mark.parametrize("place", ["after_rollback", "before_load_process"])
+def test_an_actor_that_was_a_spare_goes_back_in_its_place_although_the_coordinator_dies_on_the_way(new_system, place):
+    system, posts = started(new_system, spares=1)
+    ready(system, 1)
+    kill(system, "post1")
+    until_it_runs(system)
+    system.snapshot()
+    pids = {name: pid_of(system, name) for name in ("post1", "post2")}
+    die_at(system, place)
+    kill(system, "post0")
+    until_it_runs(system, 4)
+    assert {name: pid_of(system, name) for name in pids} == pids
+    assert ray.get(posts[1].told.remote()) == []
+    assert goes_round(system)
 
 
 def test_a_spare_process_that_dies_while_it_waits_is_made_anew_after_a_pause(new_system):
@@ -198,62 +224,116 @@ class Process:
 
     def __init__(self, node):
         self.ready = SimpleNamespace(remote=lambda: ray.put(node))
-        self.wait = SimpleNamespace(remote=self.never)
-        self.held = []
+        self.until_taken = SimpleNamespace(remote=lambda: self.death)
+        self.death = never.remote()
 
-    def never(self):
-        self.held.append(never.remote())
-        return self.held[-1]
+    def die(self):
+        ray.cancel(self.death, force=True)
+        ray.wait([self.death])
 
 
 @ray.remote(num_cpus=0, max_retries=0)
 def never():
-    with contextlib.suppress(BaseException):
-        time.sleep(60)
+    time.sleep(600)
+
+
+class Machine:
+    """Starts processes on nodes in turn, and notes which are ended."""
+
+    def __init__(self, monkeypatch):
+        self.nodes, self.made, self.ended = ["far", "near"], [], []
+        monkeypatch.setattr(spares, "spawn_spare", self.start)
+        monkeypatch.setattr(spares, "draining_nodes", dict)
+        monkeypatch.setattr(spares.ray, "kill", self.ended.append)
+
+    def start(self, _spare, _name, _modules):
+        self.made.append(Process(self.nodes[len(self.made) % 2]))
+        return self.made[-1]
 
 
 @pytest.fixture
-def kept(cluster, monkeypatch):
+def machine(cluster, monkeypatch):
+    made = Machine(monkeypatch)
+    yield made
+    for process in made.made:
+        process.die()
+
+
+@pytest.fixture
+def kept(machine):
     """Two spare processes, one each on the nodes "far" and "near"."""
-    nodes, made = iter(("far", "near")), []
-    monkeypatch.setattr(spares, "spawn_spare", lambda *_: made.append(Process(next(nodes))) or made[-1])
-    monkeypatch.setattr(spares, "draining_nodes", dict)
     found = spares.Spares("bank", 2)
-    found.keep(1, frozenset(), time.monotonic())
-    yield found
-    for process in made:
-        for waiting in process.held:
-            ray.cancel(waiting, force=True)
+    for _ in range(3):
+        found.keep(1, BANK, 0.0)
+    assert len(machine.made) == 2
+    return found
+
+
+BANK, PLAIN = frozenset(("bank",)), SimpleNamespace(ray_options={"num_cpus": 0})
+
+
+def test_one_is_started_at_a_time(machine):
+    found = spares.Spares("bank", 2)
+    found.keep(1, BANK, 0.0)
+    assert len(found.ready) == 1
+    found.keep(1, BANK, 0.0)
+    assert len(found.ready) == 2
 
 
 def test_that_none_can_be_started_now_is_no_failure_of_the_system(kept, monkeypatch):
     def refuse(*_):
         raise RuntimeError("no answer")
 
-    kept.take(SimpleNamespace(ray_options={}))
+    kept.take("alice", PLAIN)
+    start = spares.spawn_spare
     monkeypatch.setattr(spares, "spawn_spare", refuse)
-    kept.keep(1, frozenset(), 100.0)
-    assert kept.ready_count == 1
-    monkeypatch.setattr(spares, "spawn_spare", lambda *_: Process("new"))
-    kept.keep(1, frozenset(), 100.0 + spares.PAUSE_S / 2)
-    assert kept.ready_count == 1
-    kept.keep(1, frozenset(), 100.0 + spares.PAUSE_S)
-    assert kept.ready_count == 2
+    kept.keep(1, BANK, 100.0)
+    assert len(kept.ready) == 1
+    monkeypatch.setattr(spares, "spawn_spare", start)
+    kept.keep(1, BANK, 100.0 + spares.PAUSE_S / 2)
+    assert len(kept.ready) == 1
+    kept.keep(1, BANK, 100.0 + spares.PAUSE_S)
+    assert len(kept.ready) == 2
+
+
+def test_one_that_is_dead_or_cannot_be_watched_is_ended_and_replaced_after_a_pause(kept, machine):
+    machine.made[0].die()
+    kept.keep(1, BANK, 100.0)
+    assert machine.ended == machine.made[:1]
+    assert len(kept.ready) == 1
+    kept.keep(1, BANK, 100.0 + spares.PAUSE_S)
+    assert len(kept.ready) == 2
+
+
+def test_those_that_lack_the_module_of_a_new_class_are_replaced_one_after_the_other(kept, machine):
+    both = frozenset(("bank", "shop"))
+    kept.keep(1, both, 0.0)
+    assert machine.ended == machine.made[:1]
+    assert len(kept.ready) == 2
+    kept.keep(1, both, 0.0)
+    kept.keep(1, BANK, 0.0)
+    assert machine.ended == machine.made[:2], "an actor that ended is no reason"
+    assert len(kept.ready) == 2
+
+
+def test_after_the_end_none_is_started(kept, machine):
+    kept.close()
+    kept.keep(1, BANK, 1000.0)
+    assert (machine.ended, len(machine.made), kept.ready) == (machine.made, 2, {})
 
 
 @pytest.mark.parametrize(
     "wishes", [{"num_cpus": 1}, {"num_gpus": 1}, {"resources": {"house": 1}}, {"runtime_env": {"env_vars": {"A": "1"}}}]
 )
 def test_a_class_that_asks_ray_for_more_does_not_use_them(kept, wishes):
-    assert kept.take(SimpleNamespace(ray_options=wishes)) is None
-    assert kept.ready_count == 2
+    assert kept.take("alice", SimpleNamespace(ray_options=wishes)) is None
+    assert len(kept.ready) == 2
 
 
 def test_a_process_on_a_node_that_is_drained_is_not_taken(kept, monkeypatch):
     monkeypatch.setattr(spares, "draining_nodes", lambda: {"far": 0})
-    plain = SimpleNamespace(ray_options={"num_cpus": 0})
-    assert ray.get(kept.take(plain).node) == "near"
-    assert kept.take(plain) is None
+    assert kept.take("alice", PLAIN).node == "near"
+    assert kept.take("bob", PLAIN) is None
 
 
 def test_they_are_taken_though_ray_does_not_say_which_nodes_are_drained(kept, monkeypatch):
@@ -261,7 +341,7 @@ def test_they_are_taken_though_ray_does_not_say_which_nodes_are_drained(kept, mo
         raise RuntimeError("no answer")
 
     monkeypatch.setattr(spares, "draining_nodes", silent)
-    assert kept.take(SimpleNamespace(ray_options={})) is not None
+    assert kept.take("alice", PLAIN) is not None
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, True, "2", None])

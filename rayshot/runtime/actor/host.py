@@ -48,6 +48,7 @@ class Host(Answering):
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        gc.freeze()  # Ray and the modules stay: a collection on the way back looks only at what comes later
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)
         self._embodiment = Embodiment(process, Worker(process))
@@ -61,7 +62,6 @@ class Host(Answering):
         self._highest_counter = self._highest_term = 0
         provide_port(lambda: self._process)
         self._node: str = ray.get_runtime_context().get_node_id()
-        gc.freeze()  # Ray and the modules stay: a collection on the way back looks only at what came later
         self._join(process)
         self._worker.start()
 

@@ -32,7 +32,7 @@ class Spare(Host):
         return str(ray.get_runtime_context().get_node_id())
 
     @ray.method(concurrency_group="watch")
-    def wait(self) -> None:
+    def until_taken(self) -> None:
         """Stays pending while this process waits. The call fails when it dies."""
         self._taken.wait()
 

@@ -58,7 +58,7 @@ def spawn_host(
     own = replace(identity, name=name, loading=loading, maker=maker, options=told)
     ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
-        return _host_class(host, specification.class_name, ray_name, specification.ray_options).remote(own)
+        return _prepared(host, specification.class_name, ray_name, specification.ray_options).remote(own)
     except ValueError as error:
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
@@ -104,11 +104,11 @@ def spawn_spare(spare: type, ray_name: str, modules: frozenset[str]) -> Any:
 
     It gets a node where an actor without options may be.
     """
-    return _host_class(spare, spare.__name__, ray_name, {"scheduling_strategy": "SPREAD"}).remote(modules)
+    return _prepared(spare, spare.__name__, ray_name, {"scheduling_strategy": "SPREAD"}).remote(modules)
 
 
-def _host_class(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:
-    """The Ray class of hosts for one user class. It has the name of that class, so that Ray's displays show it.
+def _prepared(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:
+    """What makes a Ray actor of this class. Its Ray class has the name of the user's, so that Ray's displays show it.
 
     A host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
     A call that waits for one of its arguments does not delay later calls.

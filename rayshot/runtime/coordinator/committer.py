@@ -66,7 +66,8 @@ class Committer:
         self._keyring: Keyring | None = None
         self._key_names = settings.keys
         self._base: SnapshotId | None = None
-        self.modules: frozenset[str] = frozenset()
+        self.modules: frozenset[str] | None = None
+        """Those that define the classes of the actors in the newest snapshot; None until a snapshot is known."""
         self._last_traces: dict[str, bytes] = {}
         self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
         self._reuse: Mapping[str, Chunk] = {}
@@ -306,7 +307,7 @@ class Committer:
             self.build_on(self._repository.snapshot(record).manifest)
 
     def build_on(self, manifest: Manifest) -> None:
-        """This life began from this snapshot, which is in its storage: its first snapshot may use its bytes again."""
+        """This is the newest snapshot, and in this life's storage: the next one may use its bytes again."""
         self._base, self._reuse = manifest.snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
         self.modules = frozenset(actor.class_module for actor in manifest.actors if actor.class_pickle is None)
 

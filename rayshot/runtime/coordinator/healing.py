@@ -93,14 +93,14 @@ class Stopwatch:
 class _Load:
     """A load that has not been answered. `living` is the host that goes back in its place, None for a new one.
 
-    `placed`: its process runs, and waits for no room on a node.
+    `has_room`: its process runs, and waits for no room on a node.
     """
 
     order: LoadProcess
     host: Any
     living: Living | None
     answer: Any
-    placed: bool
+    has_room: bool
 
 
 class Healer:
@@ -132,6 +132,8 @@ class Healer:
         self._options: dict[str, Mapping[str, Any]] = {}
         self._loads: dict[str, _Load] = {}
         self._starts: dict[str, int] = {}
+        self._was_spare: set[str] = set()
+        """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
         self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
         self._spares = Spares(settings.system, settings.failure.spares)
         self._writer = ""
@@ -175,7 +177,7 @@ class Healer:
         holding = f"waiting for {some_names(waiting)}" if waiting else ""
         lost = f"{self._lost} was lost: " if self._lost and machine.detail else ""
         why = "; ".join(text for text in (lost + machine.detail, holding, machine.trouble) if text)
-        return {"recovering": why, "recoveries": self.reports, "spares": self._spares.ready_count}
+        return {"recovering": why, "recoveries": self.reports, "spares": len(self._spares.ready)}
 
     @property
     def reports(self) -> tuple[RecoveryReport, ...]:
@@ -198,11 +200,12 @@ class Healer:
     def _run(self) -> None:
         look_at = time.monotonic() + LOOK_S
         while True:
-            event: RecoveryEvent | Callable[[], None] | None
             try:
                 event = self._events.get(timeout=max(0.0, look_at - time.monotonic()))
             except queue.Empty:
-                event, look_at = self._look, time.monotonic() + LOOK_S
+                self._look_in_peace()
+                look_at = time.monotonic() + LOOK_S
+                continue
             if event is None:
                 return
             try:
@@ -263,6 +266,7 @@ class Healer:
         self._options |= self._life.members.options
         self._loads.clear()
         self._starts.clear()
+        self._was_spare.clear()
         self._writer = new_writer(self._owner)
 
     def _begin_life(self, order: BeginLife) -> None:
@@ -328,13 +332,16 @@ class Healer:
             ray.kill(self._left.pop(name).host)
             living = None
         identity, plan = life.identity(), self._plans[name]
-        spare = None if living is not None else self._spares.take(specification)
+        spare = None
         try:
+            if living is None and name not in self._was_spare:
+                spare = self._spares.take(name, specification)
             if living is not None:
                 host = living.host
                 answer = host.go_back.remote(life.issuer, identity, plan)
             elif spare is not None:
                 host = spare.host
+                self._was_spare.add(name)
                 own = replace(identity, name=name, loading=True, options=specification.ray_options)
                 answer = host.become.remote(own, plan)
             else:
@@ -343,7 +350,7 @@ class Healer:
         except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
             self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
-        self._loads[name] = load = _Load(order, host, living, answer, placed=(living or spare) is not None)
+        self._loads[name] = load = _Load(order, host, living, answer, has_room=bool(living or spare))
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
 
     def _answered(self, load: _Load, result: object) -> None:
@@ -356,7 +363,8 @@ class Healer:
         del self._loads[name]
         lost = life, _, start = order.life, name, order.start
         if isinstance(result, Exception) and load.living is None:
-            ray.kill(load.host)  # another start makes another process, under the same name
+            ray.kill(load.host)  # another start makes another process, maybe under the same name
+            self._life.lose(name)
         match result:
             case ray.exceptions.ActorDiedError():
                 self._left.pop(name, None)
@@ -375,6 +383,12 @@ class Healer:
                     self._life.join(name, result, self._left.pop(name))
                 self._handle(ProcessLoaded(life, name, start))
 
+    def _look_in_peace(self) -> None:
+        try:
+            self._look()
+        except Exception:
+            log.exception("system %r: nobody looks for silent hosts now", self._settings.system)
+
     def _look(self) -> None:
         """Find hosts that are silent. Not new ones while they load: they may wait for room on a node, for any time.
 
@@ -382,12 +396,12 @@ class Healer:
         what it has to catch up.
         """
         now, life = time.monotonic(), self._life
-        self._silence_of_loads.look({name: load.host for name, load in self._loads.items() if load.placed}, now)
-        if self._machine.phase is Phase.RUNNING and not self._closed:
-            self._silence.look(life.members.hosts, now)
-            if life.stopped is not None:
-                self._spares.close()
-            elif life.runner.committed is not None:
+        self._silence_of_loads.look({name: load.host for name, load in self._loads.items() if load.has_room}, now)
+        if life.stopped is not None:
+            self._spares.close()
+        elif self._machine.phase is Phase.RUNNING:
+            self._silence.look(life.members.hosts | self._spares.ready, now)
+            if life.runner.committed is not None and life.modules is not None:
                 self._spares.keep(life.incarnation, life.modules, now)
 
     def _mark(self, life: int) -> None:

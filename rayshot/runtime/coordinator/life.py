@@ -318,8 +318,8 @@ class Life:
         return self._committer.missing_keys
 
     @property
-    def modules(self) -> frozenset[str]:
-        """The modules that define the classes of the actors in the newest snapshot that this coordinator committed."""
+    def modules(self) -> frozenset[str] | None:
+        """See `Committer.modules`."""
         return self._committer.modules
 
     @property

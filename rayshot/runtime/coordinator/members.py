@@ -16,7 +16,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
-from rayshot.runtime.ray.roster import Roster, packed_options
+from rayshot.runtime.ray.roster import Roster, names_by_ray_name, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
@@ -342,10 +342,10 @@ class Members:
     def _find_named(self) -> dict[str, tuple[str, Any]]:
         """The hosts that lives up to this one made, by Ray name in the order of lives, with their actors' names.
 
-        A process that was made as a spare is an actor if the roster says so. Ends the other spare processes: a new
+        A process that was made as a spare is an actor if a roster says so. Ends the other spare processes: a new
         coordinator makes its own.
         """
-        before, joined = prefix(self._system), {ray_name: name for name, ray_name in self.ray_names.items()}
+        before, joined = prefix(self._system), names_by_ray_name(self._system, self._incarnation)
         found = {}
         for rest, host in sorted(named_actors(before).items(), key=lambda item: _life_in(item[0])):
             life, kind, own = rest.split("/", 2)

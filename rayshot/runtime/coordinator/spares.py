@@ -1,6 +1,5 @@
 """The spare processes of a system: they wait to become actors in place of those that die."""
 
-import contextlib
 import logging
 import uuid
 from dataclasses import dataclass
@@ -21,16 +20,30 @@ PAUSE_S = 10.0
 
 @dataclass(frozen=True)
 class Waiting:
-    """A spare process. `node` is the answer of `Spare.ready`, `dead` fails when the process dies."""
+    """A spare process that imports `modules`. `answer` is that of `Spare.ready`; `end` fails when the process dies."""
 
     host: Any
     ray_name: str
-    node: Any
-    dead: Any
+    modules: frozenset[str]
+    answer: Any
+    end: Any
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is dead, or cannot be watched any more."""
+        return bool(ray.wait([self.end], timeout=0)[0])
+
+    @property
+    def node(self) -> str | None:
+        """The node on which it is ready; None before it is."""
+        try:
+            return str(ray.get(self.answer, timeout=0))
+        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
+            return None
 
 
 class Spares:
-    """Keeps `count` processes ready. Not for several threads at once, but any may read `ready_count`."""
+    """Keeps `count` processes ready. Not for several threads at once, but any may read `ready`, and call `close`."""
 
     def __init__(self, system: str, count: int) -> None:
         self._system, self._count = system, count
@@ -38,59 +51,65 @@ class Spares:
         self._paused_until = 0.0
 
     @property
-    def ready_count(self) -> int:
-        """How many could become an actor now."""
-        return sum(_is_answered(one.node) for one in self._waiting)
+    def ready(self) -> dict[str, Any]:
+        """Those that could become an actor now, by Ray name."""
+        return {one.ray_name: one.host for one in self._waiting if one.node is not None}
 
     def keep(self, life: int, modules: frozenset[str], now: float) -> None:
-        """Start what is missing, for a life that runs; each imports `modules`. `now` is by time.monotonic."""
-        living = tuple(one for one in self._waiting if not _is_answered(one.dead))
-        if len(living) < len(self._waiting):
-            log.warning("system %r: %d spare processes died", self._system, len(self._waiting) - len(living))
+        """End one that is of no use, and start one that is missing, for a life that runs. Call it again and again.
+
+        Each imports `modules`. `now` is by time.monotonic.
+        """
+        if any(one.is_over for one in self._waiting):
+            log.warning("system %r: a spare process died", self._system)
             self._paused_until = now + PAUSE_S
-        self._waiting = living
-        try:
-            while len(self._waiting) < self._count and now >= self._paused_until:
+        useless = [one for one in self._waiting if one.is_over] or [
+            one for one in self._waiting if not modules <= one.modules
+        ]
+        for one in useless[:1]:
+            self._remove(one)
+            ray.kill(one.host)
+        if len(self._waiting) < self._count and now >= self._paused_until:
+            try:
                 self._waiting = (*self._waiting, self._start(life, modules))
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-            log.warning("system %r: no spare process can be started now: %r", self._system, error)
-            self._paused_until = now + PAUSE_S
+            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+                log.warning("system %r: no spare process can be started now: %r", self._system, error)
+                self._paused_until = now + PAUSE_S
 
     def _start(self, life: int, modules: frozenset[str]) -> Waiting:
         ray_name = spare_name(self._system, life, uuid.uuid4().hex)
         host = spawn_spare(Spare, ray_name, modules)
-        return Waiting(host, ray_name, host.ready.remote(), host.wait.remote())
+        return Waiting(host, ray_name, modules, host.ready.remote(), host.until_taken.remote())
 
-    def take(self, specification: ActorSpecification) -> Waiting | None:
-        """A process that is ready to become an actor of this class. None if none is, or the class asks Ray for more.
+    def _remove(self, gone: Waiting) -> None:
+        self._waiting = tuple(one for one in self._waiting if one is not gone)
+
+    def take(self, name: str, specification: ActorSpecification) -> Waiting | None:
+        """A process that is ready to become this actor. None if none is, or its class asks Ray for more.
 
         It is on no node that will soon be removed.
         """
         wishes = specification.ray_options
         if not self._waiting or wishes.keys() - {"num_cpus"} or wishes.get("num_cpus"):
             return None
-        leaving: set[str] = set()
-        with contextlib.suppress(Exception):  # the control service does not answer now
-            leaving.update(draining_nodes())
+        leaving = self._find_leaving()
         for one in self._waiting:
-            if _is_answered(one.node) and not _is_answered(one.dead) and _node(one) not in leaving:
-                self._waiting = tuple(other for other in self._waiting if other is not one)
+            if not one.is_over and (node := one.node) is not None and node not in leaving:
+                self._remove(one)
+                log.info("system %r: %s becomes a spare process on node %s", self._system, name, node[:12])
                 return one
         return None
 
+    def _find_leaving(self) -> frozenset[str]:
+        try:
+            return frozenset(draining_nodes())
+        except Exception as error:  # noqa: BLE001 - as in `keep`
+            log.warning("nobody can say now which nodes are drained: %r", error)
+            return frozenset()
+
     def close(self) -> None:
-        """End all that wait."""
+        """End all that wait, and start none any more."""
+        self._count = 0
         for one in self._waiting:
             ray.kill(one.host)
         self._waiting = ()
-
-
-def _is_answered(ref: Any) -> bool:
-    """Whether there is an answer or an error."""
-    return bool(ray.wait([ref], timeout=0)[0])
-
-
-def _node(one: Waiting) -> str | None:
-    with contextlib.suppress(ray.exceptions.RayError):
-        return str(ray.get(one.node))
-    return None

@@ -19,7 +19,8 @@ from ray.runtime_context import RuntimeContext
 from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.model.handle import ActorHandle
 from rayshot.model.methods import porting
-from rayshot.runtime.ray.naming import NAMESPACE, system_with
+from rayshot.runtime.ray.naming import NAMESPACE
+from rayshot.runtime.ray.roster import system_with
 
 log = logging.getLogger("rayshot")
 _hosts: set[Any] = set()

@@ -99,13 +99,3 @@ def running_systems() -> list[str]:
     }
     systems = (name.removeprefix(before) for name in names if name.startswith(before))
     return sorted(system for system in systems if "/" not in system)
-
-
-def system_with(name: str) -> str | None:
-    """The system that has an actor of that name, or had one a moment ago; None if no system has."""
-    for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["namespace"] == NAMESPACE and entry["name"].endswith(f"/actor/{name}"):
-            _, system, _, kind, found = entry["name"].split("/", 4)
-            if (kind, found) == ("actor", name):
-                return str(system)
-    return None

@@ -7,12 +7,15 @@ It is a directory too. A Ray actor keeps the name under which it was made, and g
 only the roster says which Ray actor is `bob` in a later life.
 """
 
+from collections.abc import Iterator
+
+import ray
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name, life_of, prefix
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix
 
-_BEHIND_NAME = b"\n"
-"""Between the Ray name and the options in an entry. No name of a system or an actor holds it."""
+_NAME_END = b"\n"
+"""Behind the Ray name in an entry; the options follow. No name of a system or an actor holds it."""
 
 
 class Roster:
@@ -24,7 +27,7 @@ class Roster:
 
     def add(self, name: str, ray_name: str, options: bytes = b"") -> None:
         """An actor joined; its Ray actor was made under this name, with these packed `options`."""
-        _internal_kv_put(self._before + name, ray_name.encode() + _BEHIND_NAME + options, namespace=NAMESPACE)
+        _internal_kv_put(self._before + name, ray_name.encode() + _NAME_END + options, namespace=NAMESPACE)
 
     def remove(self, name: str) -> None:
         """An actor ended."""
@@ -33,7 +36,7 @@ class Roster:
     def find(self, name: str) -> str | None:
         """The name of an actor's Ray actor; None if the actor has not joined, or has ended."""
         found = _internal_kv_get(self._before + name, namespace=NAMESPACE)
-        return None if found is None else found.partition(_BEHIND_NAME)[0].decode()
+        return None if found is None else found.partition(_NAME_END)[0].decode()
 
     def all(self) -> dict[str, str]:
         """The actors that should live, each with the name of its Ray actor."""
@@ -58,15 +61,37 @@ def has_rosters(system: str) -> bool:
 
 def packed_options(system: str, last: int) -> dict[str, bytes]:
     """What Ray was told when it made each actor of the lives up to `last`; of several lives the latest counts."""
+    return {name: packed for name, _, packed in _entries(system, last)}
+
+
+def names_by_ray_name(system: str, last: int) -> dict[str, str]:
+    """The actors of the lives up to `last`, by the names of their Ray actors."""
+    return {ray_name: name for name, ray_name, _ in _entries(system, last)}
+
+
+def _entries(system: str, last: int) -> Iterator[tuple[str, str, bytes]]:
+    """What the rosters of the lives up to `last` hold, the earliest life first: name, Ray name, packed options."""
     keys = [key.decode() for key in _internal_kv_list(prefix(system), namespace=NAMESPACE)]
-    known = sorted((life, key) for key in keys if (life := life_of(key)) is not None and life <= last)
-    found = {}
-    for life, key in known:
+    for life, key in sorted((life, key) for key in keys if (life := life_of(key)) is not None and life <= last):
         name = key.removeprefix(actor_name(system, life, ""))
-        packed = _internal_kv_get(key, namespace=NAMESPACE)
-        if name != key and packed is not None:
-            found[name] = packed.partition(_BEHIND_NAME)[2]
-    return found
+        entry = _internal_kv_get(key, namespace=NAMESPACE)
+        if name != key and entry is not None:
+            ray_name, _, packed = entry.partition(_NAME_END)
+            yield name, ray_name.decode(), packed
+
+
+def system_with(name: str) -> str | None:
+    """The system that has an actor of that name, or had one a moment ago; None if no system has."""
+    keys = [key.decode() for key in _internal_kv_list(coordinator_name(""), namespace=NAMESPACE)]
+    made = [
+        entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True) if entry["namespace"] == NAMESPACE
+    ]
+    for known in (*made, *keys):  # one that is being made is on no roster yet
+        if life_of(known) is not None:
+            _, system, _, kind, found = known.split("/", 4)
+            if (kind, found) == ("actor", name):
+                return str(system)
+    return None
 
 
 def clear_rosters(system: str, last: int | None) -> None:
