@@ -62,12 +62,13 @@ class Counter:
 def run(*, short: bool) -> Report:
     """Two equal systems in turn, one of which could go back; then kills."""
     rounds, kills, in_a_row, size, rest_s = (2, 1, 3, 1 << 20, 0.0) if short else (15, 20, 100, GIGABYTE, REST_S)
+    count = 1 if short else ACTORS
     with fresh_cluster(object_store_bytes=max(512 << 20, 4 * size)) as folder:
-        told = _in_both(folder / "told", rounds, short=short, way=_tell_rate)
-        called = _in_both(folder / "called", rounds, short=short, way=_call_rate)
-        small_s = _kills(folder / "small", 0, kills)
-        spared_s = _kills(folder / "spared", 0, kills, spares=1)
-        large_s = _kills(folder / "large", size, kills)
+        told = _in_both(folder / "told", count, rounds, short=short, way=_tell_rate)
+        called = _in_both(folder / "called", count, rounds, short=short, way=_call_rate)
+        small_s = _kills(folder / "small", count, 0, kills)
+        spared_s = _kills(folder / "spared", count, 0, kills, spares=1)
+        large_s = _kills(folder / "large", count, size, kills)
         row_s, grown = _many_in_a_row(folder / "row", in_a_row, rest_s)
     first, last = row_s[:PART], row_s[-PART:]
     killed = (
@@ -108,7 +109,7 @@ def run(*, short: bool) -> Report:
 
 
 def _in_both(
-    folder: Path, rounds: int, *, short: bool, way: Callable[[Sequence[Any], float], float]
+    folder: Path, count: int, rounds: int, *, short: bool, way: Callable[[Sequence[Any], float], float]
 ) -> dict[str, list[float]]:
     """Messages a second that a program gets handled; both systems take a snapshot every second, and run in turn."""
     seconds = 0.05 if short else 2.0
@@ -116,7 +117,7 @@ def _in_both(
         ways: dict[str, Measure] = {}
         for name, failure in (("heals", HEALS), ("stops", ONE_LIFE)):
             systems.enter_context(rayshot.init(name, storage=folder, failure=failure, snapshot=EVERY_SECOND))
-            actors = [rayshot.actor(num_cpus=0)(Counter).remote() for _ in range(ACTORS)]
+            actors = [rayshot.actor(num_cpus=0)(Counter).remote() for _ in range(count)]
             ray.get([actor.read.remote() for actor in actors])
             ways[name] = partial(way, actors, seconds)
         return in_turn(rounds, ways)
@@ -144,16 +145,16 @@ def _call_rate(actors: Sequence[Any], seconds: float) -> float:
 # Kills --------------------------------------------------------------------------------------------------------------
 
 
-def _kills(folder: Path, size_bytes: int, kills: int, spares: int = 0) -> list[float]:
+def _kills(folder: Path, count: int, size_bytes: int, kills: int, spares: int = 0) -> list[float]:
     """Seconds from the kill of one actor until all have handled what they were told, while a program goes on to tell.
 
-    The actors' states have `size_bytes` together.
+    The states of the `count` actors have `size_bytes` together.
     """
     took_s: list[float] = []
     failure = replace(HEALS, spares=spares)
     with rayshot.init("killed", storage=folder, failure=failure, snapshot=EVERY_SECOND) as system:
         actors = [
-            rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote(size_bytes // ACTORS) for k in range(ACTORS)
+            rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote(size_bytes // count) for k in range(count)
         ]
         ray.get([actor.read.remote() for actor in actors])
         system.snapshot()
@@ -162,13 +163,13 @@ def _kills(folder: Path, size_bytes: int, kills: int, spares: int = 0) -> list[f
                 time.sleep(BETWEEN_KILLS_S)
                 wait_for(lambda: system.status().spares == spares or None, "the spare processes")
                 began = time.monotonic()
-                _kill(system, f"c{done % ACTORS}")
+                _kill(system, f"c{done % count}")
                 _await_recovered(system, done + 1)
                 for actor in actors:  # an answer comes behind all that this program had told the actor
                     wait_for(lambda actor=actor: _read(actor), "an answer")  # type: ignore[misc]
                 took_s.append(time.monotonic() - began)
         counts = [wait_for(lambda actor=actor: _read(actor), "an answer") for actor in actors]  # type: ignore[misc]
-        assert counts == [told[0]] * ACTORS, f"told {told[0]} each, counted {counts}"
+        assert counts == [told[0]] * count, f"told {told[0]} each, counted {counts}"
     return took_s
 
 
@@ -179,7 +180,7 @@ def _told(actors: Sequence[Any]) -> Iterator[list[int]]:
 
     def tell() -> None:
         while not over.wait(TICK_S):
-            for _ in range(round(RATE * TICK_S / ACTORS)):
+            for _ in range(round(RATE * TICK_S / len(actors))):
                 for actor in actors:
                     actor.add.tell()
                 told[0] += 1
