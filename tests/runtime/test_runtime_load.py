@@ -181,7 +181,8 @@ def test_thousands_of_snapshots_with_retention_leave_no_more_than_the_last_and_t
             found[number] = len(objects(tmp_path)), best_s(system.snapshots, 20)
     (early, early_s), (late, late_s) = found.values()
     assert late <= early + 8, sorted(map(str, objects(tmp_path)))
-    assert late_s <= 2 * early_s + 0.02, found
+    if in_full:  # of sixty snapshots each log record is read by itself, as the first segment has 64
+        assert late_s <= 2 * early_s + 0.02, found
     system.shutdown()
     restored_s = []
     for _ in range(3):

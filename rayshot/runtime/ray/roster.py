@@ -87,10 +87,10 @@ def system_with(name: str) -> str | None:
         entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True) if entry["namespace"] == NAMESPACE
     ]
     for known in (*made, *keys):  # one that is being made is on no roster yet
-        if life_of(known) is not None:
-            _, system, _, kind, found = known.split("/", 4)
-            if (kind, found) == ("actor", name):
-                return str(system)
+        if (life := life_of(known)) is not None:
+            system = str(known.split("/")[1])
+            if known == actor_name(system, life, name):
+                return system
     return None
 
 
