@@ -165,10 +165,9 @@ def _kills(folder: Path, count: int, size_bytes: int, kills: int, spares: int = 
                 began = time.monotonic()
                 _kill(system, f"c{done % count}")
                 _await_recovered(system, done + 1)
-                for actor in actors:  # an answer comes behind all that this program had told the actor
-                    wait_for(lambda actor=actor: _read(actor), "an answer")  # type: ignore[misc]
+                _await_counts(actors)
                 took_s.append(time.monotonic() - began)
-        counts = [wait_for(lambda actor=actor: _read(actor), "an answer") for actor in actors]  # type: ignore[misc]
+        counts = _await_counts(actors)
         assert counts == [told[0]] * count, f"told {told[0]} each, counted {counts}"
     return took_s
 
@@ -228,6 +227,11 @@ def _await_recovered(system: rayshot.System, count: int = 1) -> Any:
         return found.recoveries[-1] if len(found.recoveries) >= count and found.state == "running" else None
 
     return wait_for(last, "the system")
+
+
+def _await_counts(actors: Sequence[Any]) -> list[int]:
+    """The count of each, behind all that this program has told it."""
+    return [wait_for(partial(_read, actor), "an answer") for actor in actors]
 
 
 def _read(actor: Any) -> int | None:

@@ -1,5 +1,6 @@
 """Processes that tests start: forked from a server which has only imported, or programs of their own."""
 
+import contextlib
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -33,3 +34,10 @@ def marked(mark: str) -> list[str]:
         except OSError:
             pass  # it ended, or belongs to somebody else
     return found
+
+
+def runs(pid: int) -> bool:
+    """Whether this process runs; a dead one for which nobody has waited does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

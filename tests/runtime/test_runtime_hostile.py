@@ -24,6 +24,7 @@ from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
 from tests.pods import UNSHARE, name_spaces_can_be_made
+from tests.processes import runs
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
@@ -262,12 +263,6 @@ def fork():
 
 threading.Thread(target=fork).start()
 """
-
-
-def runs(pid):
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_a_child_that_hangs_dies_with_its_actor(tmp_path):

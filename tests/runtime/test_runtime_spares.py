@@ -12,6 +12,7 @@ import ray
 import rayshot
 from rayshot.runtime.coordinator import spares
 from rayshot.runtime.ray.naming import named_actors, prefix
+from tests.processes import runs
 from tests.runtime.healed import (
     Post,
     die_at,
@@ -24,6 +25,7 @@ from tests.runtime.healed import (
     until_it_runs,
     until_it_stops,
 )
+from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -40,14 +42,6 @@ def ready(system, count):
 
 def is_waiting(host):
     return ray.get(host.__ray_call__.remote(lambda spare: not spare._is_host))
-
-
-def runs(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def knows(system, *ray_names):
@@ -101,9 +95,7 @@ def test_the_coordinator_dies_when_an_actor_lives_in_what_was_a_spare(new_system
     system.snapshot()
     waited = ready(system, 1)
     pids = [pid_of(system, name) for name in also]
-    coordinator = ray.get(system._identity.coordinator.__ray_call__.remote(lambda _: os.getpid()))
-    for pid in (*pids, coordinator):
-        os.kill(pid, signal.SIGKILL)
+    kill_coordinator(system, *pids)
     until_it_runs(system, 3 if also else 2)
     assert goes_round(system)
     posts[0].hear.tell(1)
@@ -312,7 +304,7 @@ def test_those_that_lack_the_module_of_a_new_class_are_replaced_one_after_the_ot
     assert len(kept.ready) == 2
     kept.keep(1, both, 0.0)
     kept.keep(1, BANK, 0.0)
-    assert machine.ended == machine.made[:2], "an actor that ended is no reason"
+    assert machine.ended == machine.made[:2], "they also serve where a class is gone"
     assert len(kept.ready) == 2
 
 

@@ -64,13 +64,19 @@ def life_of(ray_name: str) -> int | None:
     return int(parts[2]) if len(parts) == 4 and parts[2].isdecimal() else None  # noqa: PLR2004 - see `actor_name`
 
 
+def ray_names() -> list[str]:
+    """The Ray names of all our Ray actors in this cluster."""
+    listed = ray.util.list_named_actors(all_namespaces=True)
+    return [entry["name"] for entry in listed if entry["namespace"] == NAMESPACE]
+
+
 def named_actors(before: str) -> dict[str, Any]:
     """The Ray handles of all our Ray actors whose names begin with `before`, by the rest of the name."""
     found = {}
-    for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(before):
+    for name in ray_names():
+        if name.startswith(before):
             with contextlib.suppress(ValueError):  # it has ended since it was listed
-                found[entry["name"].removeprefix(before)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
+                found[name.removeprefix(before)] = ray.get_actor(name, namespace=NAMESPACE)
     return found
 
 
@@ -94,8 +100,5 @@ def is_coordinator(system: str, coordinator: Any) -> bool:
 def running_systems() -> list[str]:
     """The names of all systems that have a coordinator in this cluster, sorted."""
     before = coordinator_name("")
-    names = {
-        entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True) if entry["namespace"] == NAMESPACE
-    }
-    systems = (name.removeprefix(before) for name in names if name.startswith(before))
+    systems = (name.removeprefix(before) for name in ray_names() if name.startswith(before))
     return sorted(system for system in systems if "/" not in system)

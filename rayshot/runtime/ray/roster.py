@@ -9,10 +9,9 @@ only the roster says which Ray actor is `bob` in a later life.
 
 from collections.abc import Iterator
 
-import ray
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix, ray_names
 
 _NAME_END = b"\n"
 """Behind the Ray name in an entry; the options follow. No name of a system or an actor holds it."""
@@ -83,10 +82,7 @@ def _entries(system: str, last: int) -> Iterator[tuple[str, str, bytes]]:
 def system_with(name: str) -> str | None:
     """The system that has an actor of that name, or had one a moment ago; None if no system has."""
     keys = [key.decode() for key in _internal_kv_list(coordinator_name(""), namespace=NAMESPACE)]
-    made = [
-        entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True) if entry["namespace"] == NAMESPACE
-    ]
-    for known in (*made, *keys):  # one that is being made is on no roster yet
+    for known in (*ray_names(), *keys):  # one that is being made is on no roster yet
         if (life := life_of(known)) is not None:
             system = str(known.split("/")[1])
             if known == actor_name(system, life, name):
