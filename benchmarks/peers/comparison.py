@@ -15,7 +15,7 @@ FEW_TARGET = Target(">=", 1.0)
 MANY_TARGET = Target(">=", 10.0)
 QUESTION = "A keyed count with checkpoints: what does one core do in a second?"
 KILLED_AFTER_S = 2.5
-"""Two checkpoints at least have been completed by then."""
+"""So long after its first checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

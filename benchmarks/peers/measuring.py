@@ -83,6 +83,7 @@ class Steady:
         self._checkpoints = checkpoints
         self._began: _Stamp | None = None
         self._resumed_at: int | None = None
+        self._saved = job.interval_s == 0
 
     def resumed(self, records: int) -> None:
         """Say at how many records a restarted job goes on."""
@@ -96,6 +97,9 @@ class Steady:
         if self._began is None and records >= self._job.warm:
             self._began = self._stamp(records)
             tell("steady", at=self._began.at)
+        if not self._saved and self._checkpoints() > 0:
+            self._saved = True
+            tell("saved")
 
     def finish(self, records: int) -> None:
         """All records were processed: say what was measured."""

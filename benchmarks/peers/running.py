@@ -76,10 +76,14 @@ class Recovered:
 
 
 def recover(task: Task, run_s: float) -> Recovered:
-    """Kill all processes of a job `run_s` after it became steady, start it again; it must count exactly."""
+    """Kill all processes of a job `run_s` after it became steady and has a checkpoint, and start it again.
+
+    It must count exactly.
+    """
     with _folder() as folder:
         with _started(task, folder) as job:
             job.wait_for("steady")
+            job.wait_for("saved")
             time.sleep(run_s)
             if job.has_ended():
                 raise JobFailed(f"{task.module} had ended before it could be killed: {job.last_lines()}")

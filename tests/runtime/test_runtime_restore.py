@@ -26,7 +26,6 @@ from rayshot.errors import (
     SystemNotFound,
     UnknownKey,
 )
-from rayshot.runtime.actor.spawning import GROUPS
 from rayshot.runtime.life.opening import start
 from rayshot.runtime.life.restoring import STARTS_MAX
 from rayshot.runtime.ray.naming import NAMESPACE
@@ -383,8 +382,7 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     system.shutdown()
     doom = tmp_path / "shots" / "doom"
     doom.write_text(str(deaths))
-    doomed = ray.remote(concurrency_groups=GROUPS)(DoomedHost)
-    monkeypatch.setattr("rayshot.runtime.actor.spawning._host_class", lambda _host, _name: doomed)
+    monkeypatch.setattr("rayshot.runtime.life.restoring.Host", DoomedHost)
     if deaths < STARTS_MAX:
         restored = restore(new_system.made, system)
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
