@@ -36,17 +36,17 @@ class Account:
 
 @rayshot.actor
 class Till:
-    """Slower than those who send."""
+    """Slower than the printer, whose outbox is full so."""
 
-    def take(self, paper: bytes) -> None:
-        time.sleep(0.05)
+    def take(self) -> None:
+        time.sleep(0.001)
 
 
 @rayshot.actor
 class Printer:
     def print(self, till: rayshot.ActorHandle, count: int) -> None:
         for _ in range(count):
-            till.take.tell(bytes(1 << 20))
+            till.take.tell()
 
 
 def begin(_: rayshot.System) -> None:
@@ -70,11 +70,12 @@ def main(storage: str) -> None:
 
 def work(system: rayshot.System) -> None:
     alice, till, printer = (system.get_actor(name) for name in ("alice", "till", "printer"))
+    printer.print.tell(till, 100_000)
     while True:
         for _ in range(100):
             alice.add.tell(1)
         alice.fail.tell()
-        printer.print.tell(till, 40)
+        printer.print.tell(till, 1_000)
         alice.hold.tell()
         with suppress(SnapshotAborted):
             system.snapshot()
