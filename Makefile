@@ -5,7 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
-JOBS ?= 3
+JOBS ?= 2
+
+# Ray starts thousands of processes in the tests: each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo notebooks test acceptance simulate chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 

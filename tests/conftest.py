@@ -19,10 +19,8 @@ SHARED = {
     "cluster": ("tests/runtime/", "tests/golden/", "tests/explorer/"),
 }
 """Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
-FIRST = "gw0"
-"""Of several processes that share the tests, the one that gets the room which comes first."""
-BEHIND = 19
-"""The nice value of the others, which compute: Ray's workers are at 15, and those of FIRST would starve beside them."""
+FIRST = ("runtime", "spark")
+"""The rooms that take longest. Whoever has another one is done first, and takes the files that are left."""
 
 settings.register_profile("rayshot", deadline=None, derandomize=True)
 settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
@@ -30,22 +28,15 @@ settings.load_profile("rayshot")  # no test asserts a time, and each run tries t
 
 def pytest_configure(config):
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
-    if getattr(config, "workerinput", {}).get("workerid", FIRST) != FIRST:
-        os.nice(BEHIND)
 
 
 def pytest_collection_modifyitems(items):
-    """The room that waits most comes first: the others have what it leaves of the processors."""
-    items.sort(key=lambda item: item.path.parent.name != "runtime")
+    rank = {room: place for place, room in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(FIRST)))
 
 
 class FilesAndFixtures(LoadFileScheduling):
     """Where several processes share the tests, each file stays in one, and all files that share a dear fixture."""
-
-    @property
-    def nodes(self):
-        """Whoever is ready first, the tests that come first go to FIRST."""
-        return sorted(super().nodes, key=lambda node: node.gateway.id != FIRST)
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)

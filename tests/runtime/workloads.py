@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import ray
 
 import rayshot
@@ -207,6 +206,8 @@ class Holder:
     """Holds a large array, twice the same one."""
 
     def __init__(self, size):
+        import numpy as np  # every other process here does without
+
         self.array = np.arange(size)
         self.again = self.array
 
