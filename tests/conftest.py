@@ -83,6 +83,14 @@ def forked_workers():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def workers_as_nice_as_others():
+    """Ray puts its workers at a nice value of 15: beside what else runs on two cores, one took a minute to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def own_ray_folder():
     """Ray keeps here which cluster runs: without a folder of its own, a test may join one that is not its own."""
     with (

@@ -399,11 +399,12 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     assert ray.get(big.read.remote()) == 7
     system.snapshot()
     system.shutdown()
-    monkeypatch.setattr("rayshot.runtime.life.restoring.START_S", 2.0)
     hog = ray.remote(num_cpus=20)(Occupant).remote()
     ray.get(hog.is_there.remote())
-    with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
-        rayshot.restore(system.storage, system=system.name)
+    with monkeypatch.context() as patch:
+        patch.setattr("rayshot.runtime.life.restoring.START_S", 2.0)
+        with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
+            rayshot.restore(system.storage, system=system.name)
     assert not running(system)
     ray.kill(hog)
     restored = restore(new_system.made, system)
