@@ -300,11 +300,6 @@ def run(*, short: bool) -> Report:
         finally:
             with contextlib.suppress(SystemDown):
                 system.shutdown()
-    return report(chaos, wrong, seconds, every_s, without)
-
-
-def report(chaos: Chaos, wrong: dict[str, int], seconds: float, every_s: float, without: str) -> Report:
-    """What a run of `torment` shows. `without` says what could not fail, and why; "" if all could."""
     caught, recoveries = sorted(chaos.caught_s), tuple(chaos.rollbacks.values())
     return Report(
         "chaos",

@@ -20,7 +20,7 @@ SHARED = {
 }
 """Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
 FIRST = ("runtime", "spark")
-"""The rooms that take longest. Whoever has another one is done first, and takes the files that are left."""
+"""The rooms that take longest. The small files behind them fill up what time is left to each process."""
 
 settings.register_profile("rayshot", deadline=None, derandomize=True)
 settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
@@ -31,8 +31,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    rank = {room: place for place, room in enumerate(FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(FIRST)))
+    items.sort(key=lambda item: item.path.parent.name not in FIRST)
 
 
 class FilesAndFixtures(LoadFileScheduling):

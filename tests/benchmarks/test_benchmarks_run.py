@@ -11,19 +11,16 @@ from benchmarks.__main__ import BENCHMARKS
 from tests.processes import ROOT, marked
 from tests.waiting import eventually
 
-NAMES = [name for name in BENCHMARKS if name != "chaos"]
-"""The short form of chaos is run by tests/runtime/test_runtime_chaos.py."""
 HUNG_S = 1800.0
 """Only a run that stands still takes so long: it takes five minutes on two cores, and is never alone here."""
 
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """One short run of the benchmarks: what it printed, what it wrote."""
+    """One short run of all benchmarks: what it printed, what it wrote."""
     folder = tmp_path_factory.mktemp("benchmarks")
     mark = {"RAYSHOT_BENCHMARKS_RUN": str(folder)}  # inherited by every process that the run starts
-    written = ["--json", folder / "found.json", "--plots", folder]
-    command = [sys.executable, "-m", "benchmarks", *NAMES, "--short", *written]
+    command = [sys.executable, "-m", "benchmarks", "--short", "--json", folder / "found.json", "--plots", folder]
     finished = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **mark}, capture_output=True, text=True, timeout=HUNG_S, check=False
     )
@@ -35,7 +32,7 @@ def short_run(tmp_path_factory):
 @pytest.mark.slow
 def test_a_short_run_measures_all_but_what_the_machine_has_no_memory_for(short_run):
     printed, found, _ = short_run
-    assert set(found["benchmarks"]) | set(found["not_run"]) == set(NAMES)
+    assert set(found["benchmarks"]) | set(found["not_run"]) == set(BENCHMARKS)
     assert set(found["not_run"]) <= {"capture", "durable", "incremental", "restore"}
     for name, report in found["benchmarks"].items():
         assert f"{name}: {report['question'].split()[0]}" in printed

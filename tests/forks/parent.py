@@ -32,8 +32,6 @@ LOADED = (
     "pydantic.v1",
     "pyarrow",
     "pyarrow.json",
-    "starlette.concurrency",
-    "starlette.datastructures",
     "rayshot.runtime.coordinator.coordinator",
     "rayshot.runtime.coordinator.committer",
     "rayshot.runtime.node.vault",

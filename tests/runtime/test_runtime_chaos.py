@@ -4,9 +4,8 @@ import contextlib
 
 import pytest
 
-from benchmarks.chaos import ACCOUNTS, MONEY, faults_of, report, torment
+from benchmarks.chaos import ACCOUNTS, MONEY, faults_of, torment
 from benchmarks.disk import small_disk
-from benchmarks.plots import draw
 from benchmarks.report import NotRun
 from rayshot import FailureConfig, SnapshotConfig
 from tests.runtime.healed import words_of_processes
@@ -33,8 +32,6 @@ def test_whatever_is_killed_nothing_told_is_lost_doubled_or_out_of_order(new_sys
         system.wait_until_running()
         assert system.incarnation > chaos.killed.count("actor")
         check_snapshots(system, chaos)
-        draw(report(chaos, wrong, seconds, every_s, ""), tmp_path, "")
-        assert (tmp_path / "chaos.png").is_file()
         assert disk is None or f" at {disk.folder}" in words_of_processes(), "it was never full for anybody"
         system.shutdown()
 

@@ -29,7 +29,7 @@ from tests.spark.pipeline_program import BY_EXECUTORS
 from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
-KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots")]
+KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots"), ("parquet", "none")]
 """Of each format one; the others take minutes: `make kills`."""
 OTHERS = [case for case in product(FORMATS, [*TABLES, "none"]) if case not in KILLED_WITH_SPARK]
 
