@@ -30,8 +30,10 @@ CALLS_AT_ONCE = 50
 RATE = 3_000
 """Messages a second while actors are killed."""
 BETWEEN_KILLS_S, TICK_S = 3.0, 0.05
-SMALL, SPARED, LARGE = (
-    f"kill to caught up, {which}" for which in ("small states", "small states and a spare process", "1 GB of states")
+SMALL, SPARED, LARGE, LARGE_SPARED = (
+    f"kill to caught up, {states}{spare}"
+    for states in ("small states", "1 GB of states")
+    for spare in ("", " and a spare process")
 )
 IN_A_ROW = "100 in a row: one rollback"
 WITHOUT_TARGET, SPARED_TARGET, SLOWEST_TARGET = Target("<=", 4.0), Target("<=", 1.5), Target("<=", 3.0)
@@ -69,12 +71,14 @@ def run(*, short: bool) -> Report:
         small_s = _kills(folder / "small", count, 0, kills)
         spared_s = _kills(folder / "spared", count, 0, kills, spares=1)
         large_s = _kills(folder / "large", count, size, kills)
+        large_spared_s = _kills(folder / "large-spared", count, size, kills, spares=1)
         row_s, grown = _many_in_a_row(folder / "row", in_a_row, rest_s)
     first, last = row_s[:PART], row_s[-PART:]
     killed = (
         (SMALL, small_s, WITHOUT_TARGET, None),
         (SPARED, spared_s, SPARED_TARGET, SLOWEST_TARGET),
         (LARGE, large_s, WITHOUT_TARGET, None),
+        (LARGE_SPARED, large_spared_s, SPARED_TARGET, SLOWEST_TARGET),
     )
     return Report(
         "healing",

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib import pyplot as plt
 
 from benchmarks.chaos import CAUGHT_UP, KILLED_AT, TOLD
-from benchmarks.healing import IN_A_ROW, LARGE, SMALL, SPARED
+from benchmarks.healing import IN_A_ROW, LARGE, LARGE_SPARED, SMALL, SPARED
 from benchmarks.plots.style import OURS, PLAIN, TARGET, strips
 from benchmarks.report import Report
 
@@ -53,7 +53,12 @@ def draw_healing(report: Report) -> Any:
     strips(
         kills,
         report,
-        {SMALL: ("small states", PLAIN), SPARED: ("small states, a spare process", OURS), LARGE: ("1 GB", PLAIN)},
+        {
+            SMALL: ("small states", PLAIN),
+            SPARED: ("small states, a spare process", OURS),
+            LARGE: ("1 GB", PLAIN),
+            LARGE_SPARED: ("1 GB, a spare process", OURS),
+        },
     )
     kills.set_xlim(left=0)
     kills.set_xlabel("s from the kill of one of eight actors to caught up, at 3,000 messages a second")

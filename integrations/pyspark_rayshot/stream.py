@@ -31,7 +31,6 @@ from rayshot.errors import SnapshotDeleted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.leases import hold
-from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord, Record
 
 Offset = Mapping[str, Any]
@@ -117,10 +116,9 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         """Take leases of the snapshots of that range, if the options say so. Raises SnapshotDeleted, StoreError."""
         self._leases.close()
         if self._options.stream.lease:
-            store = open_store(now.url)
             for record in now.history().retained.values():
                 if first <= record.position < stop:
-                    self._leases.enter_context(hold(store, now.name, record.snapshot))
+                    self._leases.enter_context(hold(now.log, record.snapshot))
 
     def _now(self) -> SystemView:
         """The system as it is now, for several questions about one moment."""

@@ -72,12 +72,10 @@ def watch(system: rayshot.System) -> None:
 
     What dies of the bank comes back by itself.
     """
-    seen, life = None, system.incarnation
+    system.on_recovery(lambda report: say(f"life {report.life} runs, from snapshot {report.snapshot}"))
+    seen = None
     while True:
         system.get_actor("account-0")  # raises why the system is down
-        if system.incarnation != life:
-            life = system.incarnation
-            say(f"life {life} runs, from snapshot {system.status().recoveries[-1].snapshot}")
         last = system.status().last_snapshot
         if last is not None and last != seen:
             add_up(str(last))

@@ -77,7 +77,7 @@ class Past:
 
     `rollbacks` are the times in Unix seconds of all rollbacks since a person began or restored the system. Of the
     newest ones, `fruitless` in a row led nowhere, see the module, and the last of these was for `process`. `commits`
-    counts those of the present life.
+    counts those of the present life, up to 2: more of them change nothing.
     """
 
     rollbacks: tuple[float, ...] = ()
@@ -98,12 +98,12 @@ class Past:
 
     def committed(self) -> "Past":
         """What the log says behind one more commit."""
-        return replace(self, commits=self.commits + 1)
+        return replace(self, commits=self.commits + 1) if self.commits <= 1 else self
 
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """A coordinator was begun again, and read the log. It is the first event of its machine.
+    """A coordinator was begun again, and read the log. Only LetGo and DriverDied come to its machine before.
 
     `life` is the newest in the log; `marked`: its mark is there. `lost` are the processes that should be in it and are
     dead. `idle`: some live, and do not run in it: they belong to an earlier life, or wait to be resumed.
@@ -145,7 +145,7 @@ class LogRefused:
 
 @dataclass(frozen=True, slots=True)
 class NoWayBack:
-    """The system cannot go back: no snapshot is there, or another coordinator leads it. Nothing was written."""
+    """The system cannot go back: no snapshot is there, its log is damaged, or another coordinator leads it."""
 
     detail: str
 

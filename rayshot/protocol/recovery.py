@@ -12,7 +12,7 @@ All go on. Drivers hear of the new life only now: until then, what they send wou
 loaded.
 
 Who was lost is named by life, process and start, where the start counts how often this process was begun in this life.
-News of another life or of an earlier start are old, and count for nothing. A process that is lost before its life runs
+News of another life or of an earlier start are old, and count for nothing. A process that is lost before all are loaded
 has sent nothing, so it is loaded again in the same life. One that is lost afterwards ends the life.
 
 A coordinator that takes over does not finish the rollback of another one, because it does not know who went on: if it

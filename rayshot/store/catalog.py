@@ -47,8 +47,9 @@ class SystemView:
     def __init__(self, store: Store, name: str, min_position: int = 0) -> None:
         self._store = store
         self._min_position = min_position
-        self._log = CommitLog(store, name)
         self.name = name
+        self.log = CommitLog(store, name)
+        """The log that it reads, also behind `end`."""
         self.end: int | None = None
         """How many records of the log this view reads; None for all."""
 
@@ -72,7 +73,7 @@ class SystemView:
     def now(self) -> "SystemView":
         """This system as its log is now, so that several calls see one moment. Raises as any call."""
         self.history()
-        return self.as_of(self._log.next_position if self.end is None else self.end)
+        return self.as_of(self.log.next_position if self.end is None else self.end)
 
     def log_end(self) -> int:
         """How many records the log has now. It reads none of them. Raises StoreError."""
@@ -123,7 +124,7 @@ class SystemView:
     def records(self) -> tuple[Record, ...]:
         """All records of the log, also records that do not count."""
         self.history()
-        return self._log.records()[: self.end]
+        return self.log.records()[: self.end]
 
     def aborts(self) -> Aborts:
         """The newest NOTES_KEPT notes of aborted snapshots, decrypted with the environment's keys."""
@@ -161,12 +162,12 @@ class SystemView:
     def history(self) -> History:
         """The meaning of the log."""
         open_system(self._store, self.name)
-        history = self._log.refresh() if self.end is None else self._history_at(self.end)
+        history = self.log.refresh() if self.end is None else self._history_at(self.end)
         self._check_position("the newest snapshot", next(reversed([*history.retained.values()]), None))
         return history
 
     def _history_at(self, end: int) -> History:
-        records = self._log.records()
+        records = self.log.records()
         if len(records) < end:
             raise log_lost(self.name, f"it had {end} records and has {len(records)}", position=end - 1)
         history = History()

@@ -1,6 +1,8 @@
 """Joins chunks to blobs, and proves every byte by its digest."""
 
+import mmap
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 from itertools import accumulate
 
@@ -12,6 +14,9 @@ from rayshot.format.manifest import Blob, Chunk, Span
 from rayshot.store.layout import inside
 from rayshot.store.several import several_at_once
 from rayshot.store.store import Store
+
+HUGE_BYTES_MIN = 4 << 20
+"""Memory of this size or larger is asked for in huge pages."""
 
 
 class ChunkReader:
@@ -37,17 +42,17 @@ class ChunkReader:
             joined.write(memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length])
         return joined.getvalue()
 
-    def read_writable(self, blob: Blob) -> bytearray:
-        """As `read`, several chunks at once, and without a second copy of the whole.
+    def read_writable(self, blob: Blob) -> memoryview:
+        """As `read`, several chunks at once, without a second copy of the whole, into memory that may be changed.
 
         It allocates all that the manifest announces first: use it only for signed manifests.
         """
         _check_size(blob)
-        whole = bytearray(blob.size)
+        whole = _memory(blob.size)
 
         def fill(span: Span, end: int) -> None:
             start = end - span.length
-            memoryview(whole)[start:end] = memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length]
+            whole[start:end] = memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length]
 
         ends = accumulate(span.length for span in blob.spans)
         with several_at_once(len(blob.spans), "rayshot-read") as map_:
@@ -75,6 +80,17 @@ class ChunkReader:
                 key=chunk.key,
             ) from error
         return expand(decrypt_chunk(stored, chunk, self._system), chunk)
+
+
+def _memory(size: int) -> memoryview:
+    """New memory of this process. Huge pages take a fifth of the processor time that ordinary ones take to fill."""
+    if size < HUGE_BYTES_MIN:
+        return memoryview(bytearray(size))
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a forked capture sees no later change
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)
 
 
 def _check_size(blob: Blob) -> None:

@@ -101,7 +101,7 @@ def copy_snapshot(
     progress: Progress = lambda *_: None,
 ) -> Snapshot:
     """As `copy`, between stores that are open already."""
-    with reading(source, snapshot.system, snapshot.id):
+    with reading(CommitLog(source, snapshot.system), snapshot.id):
         if keys is not None:
             verify(snapshot.envelope, keys)
         for channel in snapshot.channels.values():

@@ -31,7 +31,7 @@ from rayshot.store.log import CommitLog
 from rayshot.store.once import create_once
 from rayshot.store.store import Entry, Store
 
-log = logging.getLogger("rayshot")
+_log = logging.getLogger("rayshot")
 LEASE_FORMAT = 1
 LEASE_BYTES_MAX = 4096
 LEASE_S = 600.0
@@ -50,17 +50,17 @@ class Lease(NamedTuple):
 
 
 @contextmanager
-def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE_S) -> Iterator[None]:
+def hold(log: CommitLog, snapshot: SnapshotId, seconds: float = LEASE_S) -> Iterator[None]:
     """Keep the bytes of `snapshot` while this context is open. A thread of its own renews the lease.
 
     Args:
-        store: the storage of the system.
-        system: the name of the system.
+        log: the log of the system. It is read on here, in this thread, on entry.
         snapshot: a committed snapshot.
         seconds: for how long its bytes stay if this process dies, at most LEASE_MAX_S.
 
     Raises SnapshotDeleted if the snapshot is gone already, and StoreError if no lease can be written.
     """
+    store, system = log.store, log.system
     name = f"{lease_folder(system)}/{uuid.uuid4().hex}"
     data = canonical.pack({"format": LEASE_FORMAT, "snapshot": list(snapshot), "seconds": float(seconds)})
     create_once(store, _key(name, 0), data)
@@ -74,11 +74,11 @@ def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE
                 renewals[0] += 1
                 store.delete(_key(name, renewals[0] - 1))
             except StoreError as error:
-                log.warning("the lease of snapshot %s could not be renewed; another try follows: %s", snapshot, error)
+                _log.warning("the lease of snapshot %s could not be renewed; another try follows: %s", snapshot, error)
 
     thread = threading.Thread(target=renew, name="rayshot-lease", daemon=True)
     try:
-        if snapshot not in CommitLog(store, system).refresh().retained:
+        if snapshot not in log.refresh().retained:
             raise SnapshotDeleted(f"the snapshot {snapshot} of {system!r} was deleted", snapshot=str(snapshot))
         thread.start()
         yield
@@ -89,29 +89,29 @@ def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE
         try:
             store.delete(_key(name, renewals[0]))
         except StoreError as error:
-            log.warning(
+            _log.warning(
                 "the lease of snapshot %s could not be removed and stays until its time is up: %s", snapshot, error
             )
 
 
 @contextmanager
-def reading(store: Store, system: str, snapshot: SnapshotId) -> Iterator[None]:
+def reading(log: CommitLog, snapshot: SnapshotId) -> Iterator[None]:
     """As `hold`, but go on without a lease if the storage cannot be written.
 
     If the snapshot is deleted meanwhile and the reader therefore meets damage, this raises SnapshotDeleted.
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold(store, system, snapshot))
+            stack.enter_context(hold(log, snapshot))
         except StoreError as error:
-            log.warning("snapshot %s is read without a lease; do not delete it during the read: %s", snapshot, error)
+            _log.warning("snapshot %s is read without a lease; do not delete it during the read: %s", snapshot, error)
         try:
             yield
         except (Damaged, KeyNotFound, SnapshotNotFound) as error:
-            if snapshot in CommitLog(store, system).refresh().retained:
+            if snapshot in log.refresh().retained:
                 raise
             raise SnapshotDeleted(
-                f"the snapshot {snapshot} of {system!r} was deleted while it was read", snapshot=str(snapshot)
+                f"the snapshot {snapshot} of {log.system!r} was deleted while it was read", snapshot=str(snapshot)
             ) from error
 
 

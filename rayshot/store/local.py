@@ -203,8 +203,8 @@ class LocalStore:
         now = self.folder.stat().st_mtime  # `prove_create_only` has just written here
         for folder, _, names in os.walk(self.folder):
             for name in names:
-                path = Path(folder, name)
                 if name.startswith(TEMPORARY_PREFIX):
+                    path = Path(folder, name)
                     with suppress(FileNotFoundError):
                         if now - path.stat().st_mtime > TEMPORARY_AGE_MAX_S:
                             path.unlink()

@@ -66,11 +66,14 @@ class _Moved(Exception):
 
 
 class CommitLog:
-    """The log of `system` in `store`. One thread at a time may use it; other threads use another CommitLog."""
+    """The log of `system` in `store`. One thread at a time may use it; other threads use another CommitLog.
+
+    Its first use reads the whole log, which takes time if it is long: who has one hands it on.
+    """
 
     def __init__(self, store: Store, system: str) -> None:
-        self._store = store
-        self._system = system
+        self.store = store
+        self.system = system
         self._records: list[Record] = []
         """All records up to the last refresh; agrees with `_history`."""
         self._history = History()
@@ -105,30 +108,35 @@ class CommitLog:
         return self._history
 
     def _read_on(self) -> None:
-        while (record := self._read(self.next_position)) is not None:
+        for _ in range(WINDOW):
+            if (record := self._read(self.next_position)) is None:
+                return
+            self._take(record)
+        for record in self._read_behind(self.next_position):  # it has not read for long
             self._take(record)
 
     def _prove_beginning(self) -> None:
         """Raise LogLost if the log has no EPOCH now, but had one. New systems and mere copies have none."""
-        written = find_written(self._store, self._system)
-        copied = None if self._records else find_copied(self._store, self._system)
+        written = find_written(self.store, self.system)
+        copied = None if self._records else find_copied(self.store, self.system)
         self._read_on()  # the writer of what was found had written to the log before
         if written is not None and self._history.epoch is None:
-            raise log_lost(self._system, f"it has no EPOCH, and {written} was written after one", key=written)
+            raise log_lost(self.system, f"it has no EPOCH, and {written} was written after one", key=written)
         if copied is not None and not self._records:
-            raise log_lost(self._system, f"it has no record, and {copied} was written after one", key=copied)
+            raise log_lost(self.system, f"it has no record, and {copied} was written after one", key=copied)
         self._beginning_proved = bool(self._records)
 
     def _read_all(self) -> None:
         """Read the log from its start. Nothing is kept unless all of it can be read."""
-        found = find_segments(self._store, self._system)
-        records = read_segments(self._store, self._system, cover(found))
+        found = find_segments(self.store, self.system)
+        records = read_segments(self.store, self.system, cover(found))
         if records and self._is_the_end_of(records):
             records += self._read_behind(len(records))
         else:
             records = self._read_listed()
+        self._records = records
         for record in records:
-            self._take(record)
+            self._history.add(record)
         self._missing = all_segments(len(records)) - found
 
     def _is_the_end_of(self, records: list[Record]) -> bool:
@@ -137,17 +145,17 @@ class CommitLog:
         record = self._read(position)
         if record is None:
             raise log_lost(
-                self._system,
+                self.system,
                 f"record {position} is missing, and a segment holds it",
-                mend=f"Or remove {segment_folder(self._system)}/ if log/ was put back to an older state, or copied "
+                mend=f"Or remove {segment_folder(self.system)}/ if log/ was put back to an older state, or copied "
                 "while the system ran",
                 position=position,
             )
         if record != records[-1]:
             log.warning(
                 "the segments of the log of %r are of another log, so it is read record by record: remove %s/",
-                self._system,
-                segment_folder(self._system),
+                self.system,
+                segment_folder(self.system),
             )
         return record == records[-1]
 
@@ -170,7 +178,7 @@ class CommitLog:
 
     def _read_listed(self) -> list[Record]:
         records: list[Record] = []
-        end = find_end(self._store, self._system)
+        end = find_end(self.store, self.system)
         with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
             for position, record in enumerate(map_(self._read, range(end))):
                 if record is None:
@@ -180,7 +188,7 @@ class CommitLog:
 
     def _hole(self, position: int) -> LogLost:
         what = f"record {position} is missing, and later ones are there"
-        return log_lost(self._system, what, position=position)
+        return log_lost(self.system, what, position=position)
 
     @property
     def history(self) -> History:
@@ -213,7 +221,7 @@ class CommitLog:
         if not self._history.admits(record):
             raise self._refused(record)
         try:
-            create_once(self._store, log_key(self._system, record.position), encode_record(record))
+            create_once(self.store, log_key(self.system, record.position), encode_record(record))
         except AlreadyExists:
             self.refresh()
             self._expect(record)
@@ -234,9 +242,9 @@ class CommitLog:
             return
         try:
             self.prove_end()  # a segment must not copy records of a log that was put back meanwhile
-            self._missing = write_segments(self._store, self._system, self._missing, self._records)
+            self._missing = write_segments(self.store, self.system, self._missing, self._records)
         except Exception as error:  # noqa: BLE001 - the records are written, and count without segments
-            log.warning("segments of the log of %r could not be written now: %s", self._system, error)
+            log.warning("segments of the log of %r could not be written now: %s", self.system, error)
 
     def prove_end(self) -> None:
         """Raise LogLost if the last record that was read is gone, or is another one now: the log was put back.
@@ -248,9 +256,9 @@ class CommitLog:
         position = self.next_position - 1
         record = self._read(position)
         if record is None:
-            raise log_lost(self._system, f"record {position} was there and is gone", position=position)
+            raise log_lost(self.system, f"record {position} was there and is gone", position=position)
         if record != self._records[-1]:
-            raise log_lost(self._system, f"record {position} was another one before", position=position)
+            raise log_lost(self.system, f"record {position} was another one before", position=position)
 
     def append_next(self, make: Callable[[History, int], Record | None]) -> Record | None:
         """Append the record that `make` returns for the history and the next position. Repeat if the position is taken.
@@ -268,7 +276,7 @@ class CommitLog:
                 continue
             return record
         raise StoreUnavailable(
-            f"other writers were faster {RACES_MAX} times to write to the log of {self._system!r}; try again"
+            f"other writers were faster {RACES_MAX} times to write to the log of {self.system!r}; try again"
         )
 
     def begin_epoch(
@@ -358,12 +366,12 @@ class CommitLog:
         back = history.way_back
         if back is None:
             raise SnapshotNotFound(
-                f"life {history.incarnation} of {self._system!r} has no committed snapshot to go back to"
+                f"life {history.incarnation} of {self.system!r} has no committed snapshot to go back to"
             )
         if back.origin is None and not history.still_holds(back.snapshot):
             left = [*history.retained][-1:]
             raise SnapshotDeleted(
-                f"{self._system!r} would go back to {back.snapshot}, which was deleted"
+                f"{self.system!r} would go back to {back.snapshot}, which was deleted"
                 + (f"; from {left[0]} the work behind it would be lost: see rayshot.restore" if left else ""),
                 snapshot=str(back.snapshot),
             )
@@ -379,7 +387,7 @@ class CommitLog:
             self.epoch = record
             return record
         raise StoreUnavailable(
-            f"other writers were faster {RACES_MAX} times to begin an epoch of {self._system!r}; try again"
+            f"other writers were faster {RACES_MAX} times to begin an epoch of {self.system!r}; try again"
         )
 
     def begun_by(self, prefix: str) -> EpochRecord | None:
@@ -388,7 +396,7 @@ class CommitLog:
         return next((epoch for epoch in epochs if epoch.writer.startswith(prefix)), None)
 
     def _read(self, position: int) -> Record | None:
-        return read_record(self._store, self._system, position)
+        return read_record(self.store, self.system, position)
 
     def _take(self, record: Record) -> None:
         self._records.append(record)
@@ -425,7 +433,7 @@ class CommitLog:
         life = self._history.incarnation
         if current and type(record) is CommitRecord and record.snapshot.incarnation < life:
             return Fenced(
-                f"{record.snapshot} can never be committed: life {life} of {self._system!r} has begun",
+                f"{record.snapshot} can never be committed: life {life} of {self.system!r} has begun",
                 writer=record.writer,
                 position=record.position,
             )
@@ -434,7 +442,7 @@ class CommitLog:
     def _fenced(self, record: Record, rival: Record | None) -> Fenced:
         writer = None if rival is None else rival.writer
         return Fenced(
-            f"{record.writer} may not write to the log of {self._system!r} any more: "
+            f"{record.writer} may not write to the log of {self.system!r} any more: "
             + ("no epoch was begun" if rival is None else f"{writer} has written record {rival.position}"),
             writer=writer,
             position=None if rival is None else rival.position,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, get_args
 
-from rayshot.errors import BadManifest, FormatTooNew
+from rayshot.errors import BadManifest, FormatTooNew, LimitExceeded, RayshotError
 from rayshot.format import canonical
 from rayshot.format.bounds import (
     LABEL_LENGTH_MAX,
@@ -30,6 +30,7 @@ _WITH_CAUSE = 3
 """From this format on an EPOCH says when and why it began."""
 _WITH_ADVANCES = 4
 """From this format on a COMMIT says whether the cut advances, and there are ROLLBACK records."""
+_REFUSALS = (BadManifest, FormatTooNew, LimitExceeded)
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
 DETAIL_LENGTH_MAX = 1024
@@ -201,29 +202,38 @@ def decode_record(data: bytes, position: int) -> Record:
     """Read the record at `position`. Raises BadManifest, LimitExceeded or FormatTooNew."""
     what = f"record {position} of the commit log"
     tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
-    if _version_of(tree, what) > _WITHOUT_DIGEST:
+    try:
+        version = _version_of(tree)
+    except _REFUSALS as error:
+        raise _of_record(position, error) from error
+    if version > _WITHOUT_DIGEST:
         take_digest(tree, what, position=position)
     return record_of(tree, position)
 
 
 def record_of(tree: Any, position: int) -> Record:
     """The record at `position` from its tree, without a digest. Raises BadManifest or FormatTooNew."""
-    what = f"record {position} of the commit log"
-    version = _version_of(tree, what)
-    del tree["format"]
-    record = _build(tree, version, what)
-    if record.position != position:
-        raise BadManifest(f"{what} was written for position {record.position}", position=position)
+    try:
+        record = _build(tree)
+        if record.position != position:
+            raise BadManifest(f"it was written for position {record.position}", position=position)
+    except _REFUSALS as error:
+        raise _of_record(position, error) from error
     return record
 
 
-def _version_of(tree: Any, what: str) -> int:
+def _of_record(position: int, error: RayshotError) -> RayshotError:
+    """The error with the position in its text, which would take longer to make for each field than to check it."""
+    return type(error)(f"record {position} of the commit log: {error.message}", **error.evidence)
+
+
+def _version_of(tree: Any) -> int:
     if type(tree) is not dict:
-        raise BadManifest(f"{what} is not a map")
-    version = check_count(tree.get("format"), f"the format of {what}", smallest=1)
+        raise BadManifest("it is not a map")
+    version = check_count(tree.get("format"), "its format", smallest=1)
     if version > RECORD_FORMAT:
         raise FormatTooNew(
-            f"{what} has format {version} and this rayshot reads up to {RECORD_FORMAT}: install a newer one "
+            f"it has format {version} and this rayshot reads up to {RECORD_FORMAT}: install a newer one "
             "(pip install --upgrade rayshot)",
             format=version,
             supported=RECORD_FORMAT,
@@ -231,34 +241,34 @@ def _version_of(tree: Any, what: str) -> int:
     return version
 
 
-def _build(tree: dict[str, Any], version: int, what: str) -> Record:
+def _build(tree: Any) -> Record:
+    version = _version_of(tree)
+    del tree["format"]
     name = tree.pop("kind", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None or tree.keys() != _fields(name, version):
-        raise BadManifest(f"{what} has an unknown kind, or not the fields of its kind")
-    for field, value in tree.items():
-        tree[field] = _CHECKS[field](value, f"{field} in {what}")
-    record = kind(**tree)
+    if kind is None or tree.keys() != (checks := _checks(name, version)).keys():
+        raise BadManifest("it has an unknown kind, or not the fields of its kind")
+    record = kind(**{field: check(tree[field], field) for field, check in checks.items()})
     if isinstance(record, EpochRecord) and isinstance(record, RollbackRecord) != (record.cause == "rollback"):
-        raise BadManifest(f"{what} has a cause that does not fit its kind")
+        raise BadManifest("its cause does not fit its kind")
     if isinstance(record, CommitRecord) and not _names_its_manifest(record):
-        raise BadManifest(f"{what} names the manifest of another snapshot")
+        raise BadManifest("it names the manifest of another snapshot")
     return record
 
 
 @cache
-def _fields(kind: str, version: int) -> frozenset[str]:
-    """The fields of this kind of record in that format."""
+def _checks(kind: str, version: int) -> Mapping[str, Callable[[Any, str], Any]]:
+    """The fields of this kind of record in that format, with their checks."""
     later = {"began_at", "cause"} if version < _WITH_CAUSE else set[str]()
     later |= {"advances"} if version < _WITH_ADVANCES else set()
-    return frozenset(_KINDS[kind].__dataclass_fields__) - later
+    return {field: _CHECKS[field] for field in _KINDS[kind].__dataclass_fields__ if field not in later}
 
 
 def _names_its_manifest(record: CommitRecord) -> bool:
     name = manifest_name(record.snapshot)
     if isinstance(record, CopyRecord):
         return record.manifest_key == f"{record.folder}/{name}"
-    return record.manifest_key in (name, manifest_name(record.snapshot, record.position))
+    return record.manifest_key == name or record.manifest_key == manifest_name(record.snapshot, record.position)
 
 
 def _check_flag(value: Any, what: str) -> bool:
@@ -277,11 +287,10 @@ def _check_snapshot(value: Any, what: str) -> SnapshotId:
     if type(value) is not list or len(value) != len(SnapshotId._fields):
         raise BadManifest(f"{what} is not the id of a snapshot")
     incarnation, initiator, counter = value
-    check_initiator(initiator)
     return SnapshotId(
-        check_count(incarnation, f"the life of {what}", smallest=1),
-        initiator,
-        check_count(counter, f"the counter of {what}", smallest=1),
+        check_count(incarnation, "the life of a snapshot", smallest=1),
+        check_initiator(initiator),
+        check_count(counter, "the counter of a snapshot", smallest=1),
     )
 
 
@@ -304,4 +313,4 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "claimed": _check_flag,
     "advances": _check_flag,
 }
-"""How the value of each field is checked; the text says where it stands, for errors."""
+"""How the value of each field is checked; the text is the name of the field, for errors."""

@@ -73,7 +73,9 @@ def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> lis
     """
     records: list[Record] = []
     with several_at_once(len(segments), "rayshot-log", AT_ONCE) as map_:
-        for segment, read in zip(segments, map_(lambda one: _read(store, system, one), segments), strict=True):
+        # only the bytes: threads that also build records wait for each other most of the time
+        for segment, data in zip(segments, map_(lambda one: _read(store, system, one), segments), strict=True):
+            read = _decode(data, system, segment)
             if read is None:
                 break
             if segment.first and read[0] != records[-1]:
@@ -87,18 +89,28 @@ def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> lis
     return records
 
 
-def _read(store: Store, system: str, segment: Segment) -> list[Record] | None:
+def _read(store: Store, system: str, segment: Segment) -> bytes | None:
+    """The bytes of a segment; None if it is gone."""
+    try:
+        return store.read_range(segment_key(system, segment.first, segment.count), 0, BYTES_MAX + 1)
+    except KeyNotFound:
+        return None
+
+
+def _decode(data: bytes | None, system: str, segment: Segment) -> list[Record] | None:
     """The records of a segment, and the one before it if there is one; None if the segment is gone or damaged."""
     key = segment_key(system, segment.first, segment.count)
     try:
-        data = store.read_range(key, 0, BYTES_MAX + 1)
-        return _records_in(canonical.unpack(data, what=key, bytes_max=BYTES_MAX), segment, key)
-    except (KeyNotFound, BadManifest, LimitExceeded) as error:
+        return _records_in(data, segment, key)
+    except (BadManifest, LimitExceeded) as error:
         log.warning("the log of %r is read record by record, as a segment of it cannot be read: %s", system, error)
         return None
 
 
-def _records_in(tree: object, segment: Segment, key: str) -> list[Record]:
+def _records_in(data: bytes | None, segment: Segment, key: str) -> list[Record]:
+    if data is None:
+        raise BadManifest(f"{key} is gone")
+    tree = canonical.unpack(data, what=key, bytes_max=BYTES_MAX)
     if type(tree) is not dict:
         raise BadManifest(f"{key} is not a map")
     take_digest(tree, key)

@@ -11,6 +11,7 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
+from rayshot.runtime.actor import loading
 from rayshot.runtime.ray import failpoints
 from tests.waiting import eventually
 
@@ -26,6 +27,15 @@ def is_new(path):
     except FileExistsError:
         return False
     return True
+
+
+def spoil(_host):
+    """From now on no actor can be loaded in this process, for a reason that nobody expects."""
+
+    def load_process(*_):
+        raise RuntimeError("a defect")
+
+    loading.load_process = load_process
 
 
 @rayshot.actor
@@ -70,6 +80,20 @@ class Post:
     def poison(self, path):
         if not os.path.exists(path):  # noqa: PTH110
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@rayshot.actor
+class StopsAtItsFirstLoad:
+    def __init__(self, path):
+        self.path = path
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if is_new(self.path):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def read(self):
+        return self.path
 
 
 @rayshot.actor
@@ -181,6 +205,17 @@ def until_it_runs(system, life=2):
 def until_it_stops(system):
     """Wait until the system has stopped for good; returns why."""
     return eventually(lambda: (now := report(system))["state"] == "stopped" and now["stop"], BACK_S).detail
+
+
+def be_impatient(system):
+    """It starts a process again without a pause, and few times."""
+
+    def be(_):
+        from rayshot.protocol import recovery
+
+        recovery.START_PAUSE_S, recovery.STARTS_MAX = 0.1, 4
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(be))
 
 
 def rounds(system):

@@ -31,6 +31,7 @@ from tests.runtime.workloads import Account
 
 pytestmark = pytest.mark.ray
 ATTACHER = Path(__file__).with_name("attacher.py")
+LEAVER = Path(__file__).with_name("leaver.py")
 TOKEN = "the-token-of-this-cluster-alone"
 
 
@@ -163,6 +164,16 @@ def test_a_cluster_of_another_version_is_refused_by_both_versions(pods):
             assert f"runs Ray {other['ray_version']} on Python {other['python_version']}, this program Ray" in message
     finally:
         client.internal_kv_put(key, own, True, space, 3.0)
+
+
+def test_a_program_that_leaves_the_cluster_and_joins_another_is_told_so_and_comes_back(pods, tmp_path):
+    done = pods[0].run(str(LEAVER), str(tmp_path / "shots"), RAY_ADDRESS=pods[0].address)
+    assert (done.returncode, done.stderr) == (0, "")
+    before, told, status, made, ended, back, attached = json.loads(done.stdout)
+    assert told.startswith("system 'savings' does not run in this cluster: restore it")
+    assert status.startswith("this program was a driver of system 'savings' until it called ray.shutdown(). Attach")
+    assert made.startswith("this process belongs to no rayshot system")
+    assert (before, ended, back, attached) == ("101", "None", "102", "103")
 
 
 def test_a_head_that_was_killed_is_gone(pods, tmp_path):  # the last one that needs it

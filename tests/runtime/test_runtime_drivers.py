@@ -13,8 +13,11 @@ import ray
 import rayshot
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
+from rayshot.runtime.coordinator import driver_watch
 from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import find_coordinator
+from tests.runtime.healed import HEALS, kill, until_it_runs
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account
@@ -282,6 +285,30 @@ def test_the_death_of_a_driver_is_seen_by_a_coordinator_that_took_over(system):
     eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(watched)), 30)
     os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
     eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
+
+
+@pytest.mark.acceptance("O6")
+def test_the_death_of_a_driver_while_nobody_coordinates_is_seen_by_the_next_coordinator(system):
+    _alice, worker, driver = other_driver(system)
+    kill_coordinator(system, ray.get(worker.pid.remote()))
+    after_take_over(system.snapshot)
+    eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
+
+
+def test_a_driver_that_died_before_its_coordinator_stays_dead_when_the_system_goes_back(new_system):
+    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=None))
+    _alice, worker, driver = other_driver(system)
+    system.snapshot()
+    os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
+    coordinator = system._identity.coordinator
+    eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(lambda self: self.dead_drivers)), 30)
+    time.sleep(2 * driver_watch.LOOK_S)  # so that it has looked whether it may forget the driver
+    kill_coordinator(system)
+    assert after_take_over(lambda: system.status().state == "running")
+    kill(system, "alice")
+    until_it_runs(system)
+    eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
+    eventually(lambda: driver not in notes.of_drivers(system.name).all())
 
 
 @pytest.mark.acceptance("O6")

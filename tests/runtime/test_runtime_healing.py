@@ -18,6 +18,8 @@ from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray.naming import named_actors, prefix
 from tests.runtime.healed import (
     Post,
+    StopsAtItsFirstLoad,
+    be_impatient,
     die_at,
     goes_round,
     kill,
@@ -25,6 +27,7 @@ from tests.runtime.healed import (
     pid_of,
     report,
     ring,
+    spoil,
     started,
     until_it_runs,
     until_it_stops,
@@ -203,6 +206,57 @@ def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     now = until_it_runs(system)
     assert now["actors"]["post1"]["pid"] != pid
     assert goes_round(system)
+
+
+def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tmp_path):
+    system, _ = started(new_system)
+    path = str(tmp_path / "loaded")
+    stops = StopsAtItsFirstLoad.options(name="stops").remote(path)
+    assert ray.get(stops.read.remote()) == path
+    system.snapshot()
+
+    def be_impatient(coordinator):
+        from rayshot.runtime.coordinator import silence
+
+        silence.ASK_S = 0.5
+        coordinator._healer._silence_of_loads._silent_s = 3.0
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(be_impatient))
+    kill(system, "stops")
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(stops.read.remote()) == path
+
+
+def test_a_process_in_which_a_load_fails_for_a_reason_that_nobody_expects_is_replaced(new_system):
+    system, _ = started(new_system)
+    host = ray.get(system._identity.coordinator.actors.remote())["post0"]
+    ray.get(host.__ray_call__.remote(spoil))
+    spoilt = pid_of(system, "post0")
+    kill(system, "post1")
+    assert until_it_runs(system)["actors"]["post0"]["pid"] != spoilt
+    assert goes_round(system)
+
+
+def test_a_load_that_fails_in_each_process_for_a_reason_that_nobody_expects_is_not_tried_for_ever(new_system):
+    system, _ = started(new_system)
+    be_impatient(system)
+
+    def spoil_each(_):
+        from rayshot.runtime.coordinator import healing
+
+        spawn = healing.spawn_host
+
+        def spawn_spoilt(*args, **kwargs):
+            host = spawn(*args, **kwargs)
+            ray.get(host.__ray_call__.remote(spoil))
+            return host
+
+        healing.spawn_host = spawn_spoilt
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(spoil_each))
+    kill(system, "post1")
+    assert "a defect (RuntimeError)" in until_it_stops(system)
 
 
 def test_a_class_can_ask_for_a_new_process_each_time(new_system):

@@ -6,7 +6,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import HookFailed, RestoreFailed
-from tests.runtime.healed import HEALS, Post, kill, pid_of, ring, until_it_runs, until_it_stops
+from tests.runtime.healed import HEALS, Post, be_impatient, kill, pid_of, ring, until_it_runs, until_it_stops
 from tests.runtime.hooked import Clerk, Odd, Teller
 from tests.waiting import eventually
 
@@ -92,17 +92,6 @@ def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system,
     before = pid_of(system, "odd")
     kill(system, "post1")
     assert until_it_runs(system)["actors"]["odd"]["pid"] != before
-
-
-def be_impatient(system):
-    """It starts a process again without a pause, and few times."""
-
-    def be(_):
-        from rayshot.protocol import recovery
-
-        recovery.START_PAUSE_S, recovery.STARTS_MAX = 0.1, 4
-
-    ray.get(system._identity.coordinator.__ray_call__.remote(be))
 
 
 @pytest.mark.parametrize("killed", ["post1", "odd"])

@@ -15,6 +15,7 @@ from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import SnapshotAborted, SystemDown
 from tests.processes import search_path
 from tests.runtime.healed import Till, die_at, kill, pid_of, report, until_it_runs, until_it_stops
+from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -112,9 +113,10 @@ def test_a_coordinator_that_dies_before_it_decides_leaves_the_decision_to_the_ne
     assert "it cannot go back since" in until_it_stops(system)
 
 
-def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(system):
+@pytest.mark.parametrize("together", [False, True])
+def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(system, together):
     program = f"""
-        import os
+        import sys
         import ray, rayshot
         from rayshot.runtime.channel import kept
         kept.KEPT_BYTES_MAX = {KEPT_MAX}
@@ -122,14 +124,22 @@ def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(s
         till = rayshot.attach({system.name!r}).get_actor("kept")
         for _ in range({COUNT}):
             till.add.tell("x" * 100)
-        os._exit(1)
+        print("told", flush=True)
+        sys.stdin.read()
     """
-    subprocess.run(
+    running = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
-        check=False, timeout=120, env={**os.environ, **search_path()},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **search_path()},
     )  # fmt: skip
-    eventually(lambda: system.status().cannot_go_back_since is None, 30)
-    kill(system, "killed")
+    with running:
+        assert running.stdout.readline() == "told\n"
+        eventually(lambda: system.status().cannot_go_back_since is not None, 30)
+        if together:
+            kill_coordinator(system, running.pid, pid_of(system, "killed"))
+        else:
+            running.kill()
+            eventually(lambda: system.status().cannot_go_back_since is None, 30)
+            kill(system, "killed")
     until_it_runs(system)
     system.wait_until_running(30)
     assert ray.get(system.get_actor("kept").read.remote(), timeout=30) == 0

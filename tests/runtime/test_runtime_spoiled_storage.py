@@ -9,6 +9,7 @@ import rayshot
 from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
 from tests.runtime.healed import HEALS, kill, pid_of, report, until_it_runs, words_of_processes
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.workloads import Account
@@ -145,7 +146,7 @@ def test_a_system_is_restored_from_storage_that_cannot_be_written_into_another(n
     Account.options(name="alice").remote(1)
     kept = system.snapshot().id
     system.shutdown()
-    with reading(LocalStore(shots), "bank", kept):
+    with reading(CommitLog(LocalStore(shots), "bank"), kept):
         pass  # so that there is a folder for leases
     with view_of(shots, tmp_path / "view") if how == "mounted" else looped(shots / "bank/leases") as view:
         there = files_of(shots)

@@ -80,7 +80,7 @@ def read_latest(store: MemoryStore, outcomes: list[str]) -> None:
     for _ in range(3):
         try:
             snapshot = Storage(store).system("bank").latest()
-            with hold(store, "bank", snapshot.id):
+            with hold(CommitLog(store, "bank"), snapshot.id):
                 assert snapshot.verify(()).sound
             outcomes.append("read")
         except SnapshotNotFound:
@@ -310,11 +310,11 @@ def test_a_snapshot_that_is_deleted_while_it_is_read_stays_readable_under_its_le
     repository = open_bank(store)
     snapshot = make_snapshot(repository, bank(1), 1)
     make_snapshot(repository, bank(2), 2)
-    with hold(store, "bank", snapshot.id):
+    with hold(CommitLog(store, "bank"), snapshot.id):
         assert delete_snapshot(store, "bank", snapshot.id).removed == ()
         collect_all(store, 0.0, 3)
         assert snapshot.verify().sound
-    with pytest.raises(SnapshotDeleted), hold(store, "bank", snapshot.id):
+    with pytest.raises(SnapshotDeleted), hold(CommitLog(store, "bank"), snapshot.id):
         pytest.fail("a deleted snapshot was leased")
     assert repository.retain(Keep(last=5)).removed == (snapshot.id,)
     assert_every_chunk_is_reachable(store)
@@ -330,7 +330,7 @@ def test_the_lease_of_a_reader_that_died_ends_by_the_clock_of_the_store() -> Non
     snapshot = make_snapshot(repository, bank(1), 1)
     make_snapshot(repository, bank(2), 2)
     delete = store.delete
-    with hold(store, "bank", snapshot.id, seconds=50.0):
+    with hold(CommitLog(store, "bank"), snapshot.id, seconds=50.0):
         store.delete = lambda key: None if "/leases/" in key else delete(key)  # type: ignore[method-assign]
     store.delete = delete  # type: ignore[method-assign]
     now[0] += 49
@@ -352,7 +352,7 @@ def test_a_lease_is_renewed_as_long_as_its_reader_lives() -> None:
             renewed.set()
 
     store.create = note  # type: ignore[method-assign,assignment]
-    with hold(store, "bank", snapshot.id, seconds=0.03):
+    with hold(CommitLog(store, "bank"), snapshot.id, seconds=0.03):
         assert renewed.wait(30)
     assert list(store.list("bank/leases")) == []
 

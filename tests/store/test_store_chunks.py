@@ -1,3 +1,4 @@
+import os
 import random
 import threading
 from dataclasses import replace
@@ -33,6 +34,22 @@ def test_blobs_of_all_sizes_are_read_back() -> None:
     assert [read_blob(store, "bank", blob, chunks) for blob in blobs] == data
     assert [ChunkReader(store, "bank", chunks).read_writable(blob) for blob in blobs] == data
     assert [blob.size for blob in blobs] == [len(one) for one in data]
+
+
+def test_a_forked_process_keeps_large_blobs_as_they_were_when_the_reader_changes_them() -> None:
+    store, blobs, chunks = written(NOISE)
+    memory = ChunkReader(store, "bank", chunks).read_writable(blobs[0])
+    changed, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(changed, 1)
+        os._exit(0 if memory == NOISE else 1)
+    memory[0] ^= 255
+    os.write(go, b".")
+    assert os.waitpid(child, 0) == (child, 0)
+    assert memory[1:] == NOISE[1:]
+    os.close(changed)
+    os.close(go)
 
 
 def test_small_blobs_share_chunks_and_are_read_with_one_call_each_pack() -> None:

@@ -85,6 +85,24 @@ def test_an_open_log_sees_what_another_one_appends() -> None:
     assert list(reader.refresh().retained) == [SnapshotId(1, "coordinator", 1)]
 
 
+def test_an_open_log_that_fell_far_behind_reads_on_several_at_once() -> None:
+    class Meeting(MemoryStore):
+        both = threading.Barrier(2, timeout=20)
+
+        def read_range(self, key: str, start: int, length: int) -> bytes:
+            if log_key("bank", 65) <= key < log_key("bank", 129):
+                self.both.wait()
+            return super().read_range(key, start, length)
+
+    store = Meeting()
+    put(store, EpochRecord(0, 1, "w"))
+    reader = CommitLog(store, "bank")
+    assert len(reader.records()) == 1
+    put(store, *(commit(position, "w", position) for position in range(1, 200)))
+    assert len(reader.refresh().retained) == 199
+    assert reader.next_position == 200
+
+
 def test_appending_the_same_record_again_changes_nothing() -> None:
     log = CommitLog(MemoryStore(), "bank")
     log.begin_epoch(1, "w")

@@ -19,6 +19,7 @@ from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
 from rayshot.store.reuse import LOOKED_FOR, find_present
 from rayshot.store.snapshot import Snapshot
@@ -36,7 +37,7 @@ def shots(tmp_path: Path) -> Path:
     repository = open_bank(store)
     for counter in (1, 2):
         snapshot = make_snapshot(repository, Bank(states=STATES), counter)
-        with reading(store, "bank", snapshot.id):
+        with reading(CommitLog(store, "bank"), snapshot.id):
             pass
     return tmp_path / "shots"
 

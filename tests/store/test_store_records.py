@@ -194,7 +194,7 @@ def test_names_tell_their_snapshots() -> None:
 @pytest.mark.parametrize("taken_at", [1e300, -1.0, 1e12, float("inf"), float("nan")])
 def test_a_time_that_no_calendar_has_is_refused(taken_at: float) -> None:
     record = CommitRecord(1, "w1", 1, SnapshotId(1, "coordinator", 1), "manifests/1-coordinator-1", "0" * 64, taken_at)
-    with pytest.raises(BadManifest, match="taken_at in record 1 of the commit log is"):
+    with pytest.raises(BadManifest, match="record 1 of the commit log: taken_at is"):
         decode_record(encode_record(record), 1)
     with pytest.raises(BadManifest, match="taken_at is"):
         replace(MANIFEST, taken_at=taken_at)

@@ -82,18 +82,21 @@ class Coordinator(Enrolling, Questions):
         owner = ray.get_runtime_context().get_actor_id()
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         committer = _begin(settings, owner)
+        if was_restarted():
+            self.find_drivers()
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
         self._life = self._latest = life = Life(settings, committer, own, self._healer)
         life.start()
         if self._healer is not None:
             self._healer.lead(life)
+        self.keep_notes()
         DrainWatch(lambda: self._life.nodes_in_use(), lambda: self._life.take_before_drain()).start()  # noqa: PLW0108
         start_clock(settings.system, lambda now: self._life.tick(now))  # noqa: PLW0108 - the life of that moment
 
     def _new_healer(self, owner: str) -> "Healer":
         from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415 - late, as the committer
 
-        drivers = (lambda: self.dead_drivers, lambda: self.programs)
+        drivers = (self.find_dead_drivers, lambda: self.programs)
         return Healer(self._settings, owner, self._install, lambda: self._life.keyring, *drivers)
 
     def _install(self, life: Life) -> None:

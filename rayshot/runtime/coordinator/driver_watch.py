@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -13,7 +13,9 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.ray.state import gone
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.initiation import some_names
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rayshot.runtime.coordinator.life import Life
 
 log = logging.getLogger("rayshot")
+LOOK_S = 1.0
+"""Seconds between two looks at the drivers that do not announce themselves, and at the notes."""
 FOLLOW_S, KNOWN_S = 30.0, 3.0
 """Seconds for drivers to tell again; seconds until all drivers have announced themselves to a new coordinator."""
 GUESTS_WAIT_S = 5.0
@@ -33,15 +37,26 @@ class DriverWatch(Inquiry):
     Each driver keeps a call of `stay` open, owns the reference to its result, and gives the reference to
     `watch_driver`: it fails when the driver's process dies. Then the coordinator tells the actors. They close the
     driver's channels, and forget its counters when a snapshot holds the last ones.
+
+    It notes where each driver is. A coordinator that is started again asks Ray for those that do not announce
+    themselves to it: they may have died while nobody coordinated. The note of a dead driver stays until the system can
+    go back to no snapshot any more that has a channel of it.
     """
 
     _life: "Life"
     refuse: Callable[[SnapshotId, str, str, AbortReason], None]
 
-    def __init__(self) -> None:
+    def __init__(self, system: str) -> None:
         self._drivers: dict[str, Any] = {}
-        self.dead_drivers: frozenset[str] = frozenset()
-        """They stay dead in all lives that the system goes back to."""
+        self._notes = notes.of_drivers(system)
+        self._places: dict[str, bytes] = {}
+        """Where each driver is, or was: what the notes say, or shall say soon."""
+        self._unheard: dict[str, bytes] = {}
+        """The drivers of the coordinator before this one that have not announced themselves, and where they were."""
+        self._dead: set[str] = set()
+        self._deaths: dict[str, tuple[int, Collection[SnapshotId]]] = {}
+        """Drivers of whose death all were told; the last position in the log and the open snapshots then."""
+        self._look_now = threading.Event()
         self._followed: dict[str, int] = {}
         self._began = time.monotonic()
 
@@ -51,11 +66,80 @@ class DriverWatch(Inquiry):
         threading.Event().wait()
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def watch_driver(self, name: str, held: list[Any]) -> None:
-        """Notice the death of the driver that owns the reference in `held`; outside a list Ray would send its value."""
+    def watch_driver(self, name: str, held: list[Any], place: bytes) -> None:
+        """Notice the death of the driver that owns the reference in `held`; outside a list Ray would send its value.
+
+        For `place` see `own_place`.
+        """
         (reference,) = held
         self._drivers[name] = reference  # Ray reports the owner's death only while a process holds the reference
         when_answered(reference, lambda value: self._driver_lost(name, value))
+        self._places[name] = place
+        self._look_now.set()
+
+    @property
+    def dead_drivers(self) -> frozenset[str]:
+        """The drivers that died. They stay dead in all lives that the system goes back to."""
+        return frozenset(self._dead)
+
+    def find_drivers(self) -> None:
+        """After the coordinator was started again: which drivers it takes over."""
+        self._unheard = self._notes.all()
+        self._places = dict(self._unheard)
+
+    def find_dead_drivers(self) -> frozenset[str]:
+        """As `dead_drivers`, also those of which only Ray knows so far that they died."""
+        try:
+            self._dead |= {*gone(dict(self._unheard))}
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            log.info("nobody knows now which drivers are dead: %r", error)
+        return self.dead_drivers
+
+    def keep_notes(self) -> None:
+        """Write and remove the notes, and tell of the deaths of drivers that were taken over, from now on."""
+        threading.Thread(target=self._keep_notes, args=({*self._places},), name="rayshot-drivers", daemon=True).start()
+
+    def _keep_notes(self, noted: set[str]) -> None:
+        while True:
+            try:
+                self._hear_of_drivers()
+                for name in self._places.keys() - noted:
+                    self._notes.put(name, self._places[name])
+                    noted.add(name)
+                for name in [name for name in noted if name not in self._places or self._is_past(name)]:
+                    self._places.pop(name, None)
+                    self._deaths.pop(name, None)
+                    self._notes.remove(name)
+                    noted.remove(name)
+            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+                log.info("the notes of drivers cannot be written now: %r", error)
+            self._look_now.wait(LOOK_S)
+            self._look_now.clear()
+
+    def _hear_of_drivers(self) -> None:
+        dead = self.find_dead_drivers()
+        for name in [*self._unheard]:
+            if name in self._drivers:
+                del self._unheard[name]
+            elif name in dead:
+                self._tell_of_death(name)
+                del self._unheard[name]
+
+    def _is_past(self, name: str) -> bool:
+        """Whether all were told of a driver's death, and the system cannot go back to where it lived."""
+        if name not in self._deaths:
+            return False
+        life, (position, were_open) = self._life, self._deaths[name]
+        if not life.heals:
+            return True
+        holds = life.tidings.newest
+        return (
+            holds is not None
+            and holds.position > position
+            and holds.snapshot.by_coordinator
+            and holds.snapshot not in were_open
+            and name not in holds.sent
+        )
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_starter(self, held: list[Any]) -> None:
@@ -92,9 +176,13 @@ class DriverWatch(Inquiry):
 
     def _tell_of_death(self, name: str) -> None:
         log.info("%s is gone: its channels are closed", name)
-        self.dead_drivers |= {name}
+        self._dead.add(name)
         self._followed.pop(name, None)
-        self._life.driver_died(name)
+        life = self._life
+        life.driver_died(name)
+        with life.lock:
+            last = life.runner.committed
+            self._deaths[name] = 0 if last is None else last.position, frozenset(life.runner.under_way)
 
     @ray.method(concurrency_group="wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:

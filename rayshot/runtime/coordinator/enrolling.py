@@ -16,7 +16,7 @@ from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.driver_watch import KNOWN_S, DriverWatch
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.requests import Order, Request
-from rayshot.runtime.ray.current_programs import CurrentPrograms
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.states import RUNNING
@@ -34,9 +34,9 @@ class Enrolling(DriverWatch):
     """A base of the coordinator's class. `programs` has the present driver of each label: no other may send."""
 
     def __init__(self, system: str) -> None:
-        super().__init__()
-        self._current = CurrentPrograms(system)
-        self.programs: dict[str, str] = self._current.all()
+        super().__init__(system)
+        self._current = notes.of_programs(system)
+        self.programs = {label: driver.decode() for label, driver in self._current.all().items()}
         self._known_at = self._began + (KNOWN_S if was_restarted() else 0.0)
         self._turn = threading.Lock()
 
@@ -52,7 +52,8 @@ class Enrolling(DriverWatch):
             while (told := self._told(self._life, driver)) is None:
                 time.sleep(TICK_S)
         except BaseException:
-            self._drivers.pop(driver, None)  # its process gives it up, and may try again with another one
+            self._drivers.pop(driver, None)
+            self._places.pop(driver, None)  # its process gives it up, and may try again with another one
             raise
         return told
 
@@ -65,7 +66,7 @@ class Enrolling(DriverWatch):
                 holder = self.programs.get(label, driver)
                 free = holder == driver or holder not in self._drivers
                 if free and now >= self._known_at and driver in self._drivers:
-                    self._current.put(label, driver)
+                    self._current.put(label, driver.encode())
                     self.programs = {**self.programs, label: driver}  # a new one, as others read it without a lock
                     return
             if now >= max(deadline, self._known_at + DEATH_S):

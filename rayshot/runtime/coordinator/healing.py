@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
@@ -20,6 +21,7 @@ from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotErr
 from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
+    DriverDied,
     LifeBegan,
     LifeMarked,
     LoadProcess,
@@ -93,7 +95,7 @@ class Stopwatch:
 class _Load:
     """A load that has not been answered. `living` is the host that goes back in its place, None for a new one.
 
-    `has_room`: its process runs, and waits for no room on a node.
+    `has_room`: its process is known to run, and waits for no room on a node.
     """
 
     order: LoadProcess
@@ -255,6 +257,8 @@ class Healer:
     def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
         """A coordinator that was started again has read the log, and found these hosts."""
         self._left = dict(left)
+        for driver in self._dead_drivers():  # so nobody needs what it let go of
+            self.hear(DriverDied(driver))
         self.hear(event)
 
     # Steps -----------------------------------------------------------------------------------------------------
@@ -352,6 +356,12 @@ class Healer:
             return
         self._loads[name] = load = _Load(order, host, living, answer, has_room=bool(living or spare))
         when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
+        if not load.has_room:
+            when_answered(host.hello.remote(), partial(self._found_room, load))
+
+    def _found_room(self, load: _Load, answer: object) -> None:
+        """A new process has answered: from now on it is noticed if it is silent."""
+        load.has_room = not isinstance(answer, Exception)
 
     def _answered(self, load: _Load, result: object) -> None:
         order, now = load.order, time.time()
@@ -375,6 +385,11 @@ class Healer:
                 self._handle(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
             case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
                 self._handle(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
+            case ray.exceptions.RayTaskError(cause=cause):  # nobody expects it: another process may do better
+                if load.living is not None:
+                    ray.kill(self._left.pop(name).host)
+                why = f"{name} cannot be loaded: {in_short(cause)} ({type(cause).__name__})"
+                self._handle(ProcessLost(*lost, why, now))
             case Exception():
                 self._handle(LoadRefused(life, name, start, in_short(result)))
             case _:

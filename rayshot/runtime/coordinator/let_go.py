@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.coordinator.tidings import Holds
-from rayshot.runtime.ray.let_go_marks import LetGoMarks
+from rayshot.runtime.ray import notes
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.packets import pack, unpack
 
@@ -23,7 +23,7 @@ class LettingGo:
 
     def __init__(self, system: str, incarnation: int) -> None:
         self._system, self._incarnation = system, incarnation
-        self._marks = LetGoMarks(system, incarnation)
+        self._marks = notes.of_what_drivers_let_go(system, incarnation)
         self._stands: dict[str, LetGo] = {}
 
     def take(self, driver: str, at: float, sent: Mapping[str, int], received: Mapping[str, int]) -> LetGo:
@@ -53,11 +53,7 @@ class LettingGo:
     def forget(self, driver: str) -> None:
         """What this driver let go of is durable, or the driver is dead."""
         if self._stands.pop(driver, None) is not None:
-            try:
-                self._marks.remove(driver)
-            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-                # who takes over compares the mark with the snapshot
-                log.warning("the mark of %s cannot be removed now: %r", driver, error)
+            self._marks.remove(driver)
 
     @property
     def since(self) -> float | None:

@@ -279,9 +279,7 @@ class Life:
         self.birth.end()
         self._heart.stop()
         self.tidings.end(stop)
-        self.members.tell_all("stop", stop)
-        for handle in self.members.in_the_making.values():  # they joined the coordinator before this one
-            self.members.order(handle, "stop", stop)
+        self.members.stop_all(stop)
         self.runner.end(stop.error())
 
     def _stop_finally(self, snapshot: SnapshotId) -> None:
@@ -321,6 +319,11 @@ class Life:
     def modules(self) -> frozenset[str] | None:
         """See `Committer.modules`."""
         return self._committer.modules
+
+    @property
+    def heals(self) -> bool:
+        """Whether the system goes back to its snapshots by itself."""
+        return self._heals is not None
 
     @property
     def went_back(self) -> bool:

@@ -31,6 +31,8 @@ TAKE_OVER_S = 30.0
 """An actor that does not answer a new coordinator for so many seconds counts as dead."""
 CLEAN_UP_S = 10.0
 """Seconds that a shutdown waits for deaths, and then again for the vaults, which alone remove what the dead left."""
+STOP_S = 1.0
+"""A shutdown waits so many seconds for the answers to `stop`: Ray writes an error if a host dies before it answers."""
 LINGER_S = 10.0
 """The process of an actor that ended stays for at most so many seconds, so that drivers can fetch outcomes of calls."""
 VAULT_PAUSE_S = 10.0
@@ -81,6 +83,7 @@ class Members:
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
+        self._stops: list[Any] = []
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died, restarted=True)
 
@@ -249,6 +252,11 @@ class Members:
         for name in self.hosts:
             self.tell(name, method, *args)
 
+    def stop_all(self, stop: Stop) -> None:
+        """Tell every host that the system takes no messages any more, also hosts that joined another coordinator."""
+        hosts = (*self.hosts.values(), *self.in_the_making.values())
+        self._stops = [self.order(host, "stop", stop) for host in hosts]
+
     def tell_vaults(self, method: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of every vault."""
         for vault in self._vaults.values():
@@ -298,6 +306,8 @@ class Members:
         Returns a function. It waits until the vaults have removed what the dead processes left, and then ends the
         vaults too. Call it without a lock.
         """
+        if self._stops:
+            ray.wait(self._stops, num_returns=len(self._stops), timeout=STOP_S)
         deaths = self._watches.drop_all()
         self._vault_watches.drop_all()
         for handle in self.hosts.values():

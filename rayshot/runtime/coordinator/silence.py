@@ -14,6 +14,8 @@ import ray
 log = logging.getLogger("rayshot")
 ASK_S = 10.0
 """Each host is asked again so many seconds after its last answer."""
+STILL_S = 10.0
+"""Who has not looked for so many seconds, which should be one, has stood still itself."""
 SILENT_S = 60.0
 """A host that has not answered for so many seconds is killed, which is then seen as its death."""
 
@@ -31,10 +33,14 @@ class Silence:
     def __init__(self, silent_s: float | None = None) -> None:
         self._silent_s = silent_s
         self._asked: dict[str, _Question] = {}
+        self._looked_at = 0.0
 
     def look(self, hosts: Mapping[str, Any], now: float) -> None:
         """Ask all hosts that are due at `now`, by time.monotonic. Does not wait for answers."""
         silent_s = SILENT_S if self._silent_s is None else self._silent_s
+        if now - self._looked_at > STILL_S:
+            self._asked.clear()  # the answers may be here, and not be heard yet
+        self._looked_at = now
         for name in self._asked.keys() - hosts.keys():
             del self._asked[name]
         for name, host in tuple(hosts.items()):

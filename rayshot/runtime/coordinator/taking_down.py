@@ -5,7 +5,7 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray.current_programs import CurrentPrograms
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import find_coordinator, life_of, named_actors, prefix
 from rayshot.runtime.ray.roster import clear_rosters
 
@@ -32,4 +32,5 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
             with contextlib.suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(actor)
     clear_rosters(system, incarnation)
-    CurrentPrograms(system).clear()
+    notes.of_programs(system).clear()
+    notes.of_drivers(system).clear()

@@ -80,6 +80,11 @@ class Tidings:
             self._covered = holds
             self._changed.notify_all()
 
+    @property
+    def newest(self) -> Holds | None:
+        """What the newest snapshot of this life that advances holds."""
+        return self._covered
+
     def end(self, stop: Stop | None) -> None:
         """The life is over: for good with `stop`, else the next one has its own news."""
         with self._changed:

@@ -3,6 +3,10 @@
 Programs begin, restore and attach to systems by `rayshot.init` and similar functions. A plain task or a plain actor has
 not called them. There the first use of a handle attaches the process to the handle's system. The first `Class.remote()`
 attaches it to the only system that runs.
+
+A program that calls `ray.shutdown()` and then `ray.init()` has left its cluster, even if it joins the same one again.
+The handles of Ray's actors that it had before do not work any more, and if it passes one on, Ray ends its process. So
+all its ports are closed then.
 """
 
 import threading
@@ -25,11 +29,16 @@ from rayshot.runtime.wire.initiation import some_names
 
 _lock = threading.Lock()
 _begun: list[DriverPort] = []
-"""The program's systems that are not shut down; at least one stays. `Class.remote()` makes an actor in the last one."""
+"""The program's systems that are not shut down; at least one stays, unless the program leaves the cluster.
+
+`Class.remote()` makes an actor in the last one.
+"""
 _attached: dict[str, DriverPort] = {}
 """Ports that were attached without a call of `rayshot.init`, by the system's name."""
 _heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
 """News of open snapshots, by life, for a port that does not exist yet. The snapshots of older news are over by then."""
+JOIN_S = 1.0
+"""Ray may start within a call that holds the lock of a port. That port is closed a moment later, when the call ends."""
 
 
 def begin(identity: HostIdentity, label: str = "") -> DriverPort:
@@ -138,6 +147,31 @@ def _go_back(old: KeepingPort, back: WentBack) -> None:
                 _begun[:] = [heir.port if port is old else port for port in _begun]
                 if _attached.get(old.system) is old:
                     _attached[old.system] = heir.port
+
+
+def _joining() -> None:
+    """This program joins a cluster. Ray calls this at the end of each `ray.init`."""
+    if _begun or _attached:
+        leaving = threading.Thread(target=_leave, name="rayshot-left", daemon=True)
+        leaving.start()
+        leaving.join(JOIN_S)
+
+
+def _leave() -> None:
+    with _lock:
+        ports = [*_begun, *_attached.values()]
+        _begun.clear()
+        _attached.clear()
+    for port in ports:
+        port.lasting.left = SystemStopped(
+            f"this program was a driver of system {port.system!r} until it called ray.shutdown(). Attach to the system "
+            "if it still runs, with rayshot.attach, or restore it",
+            system=port.system,
+        )
+        port.close(port.lasting.left)
+
+
+ray._private.worker._post_init_hooks.append(_joining)  # noqa: SLF001 - Ray has no public hook
 
 
 def _tell_news(port: DriverPort) -> None:

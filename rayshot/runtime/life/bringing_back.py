@@ -95,7 +95,7 @@ def bring_back(
             if latest.id != chosen.id:
                 chosen = latest
                 fit = fitting.of(chosen)
-        with reading(source, view.name, chosen.id):
+        with reading(view.log, chosen.id):
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
             ownership = chosen.id, location if elsewhere else None, claimed
             expected = identity.coordinator.expect.remote(fit.manifest.ended, *ownership)

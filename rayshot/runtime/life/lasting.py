@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Container, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.format.codec import Codec
 from rayshot.model.handle import ActorHandle
@@ -21,6 +21,9 @@ from rayshot.runtime.ray.naming import new_driver_name
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import HostIdentity
+
+if TYPE_CHECKING:
+    from rayshot.errors import SystemStopped
 
 
 class PortOfLife(Protocol):
@@ -52,7 +55,7 @@ class Lasting:
 
     `label` is the name under which the program attached, if any. `handles` are the handles that the driver gave out, by
     name. `over` are the actors that have ended in a durable snapshot, so in all later lives too. Systems that do not go
-    back by themselves have one life; see `Driver.keeps`.
+    back by themselves have one life; see `Driver.keeps`. `left` is the error after the program left the Ray cluster.
     """
 
     def __init__(self, identity: HostIdentity, port: PortOfLife, label: str = "") -> None:
@@ -74,6 +77,7 @@ class Lasting:
         self.creations = Creations()
         self.budget = Budget()
         self.over: set[str] = set()
+        self.left: SystemStopped | None = None
         self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)
         self.durable_calls = DurableCalls(self._end_dropped)

@@ -37,9 +37,11 @@ class Line:
         return self._port.latest
 
     def check_open(self) -> None:
-        """Raise SystemStopped if this driver has shut the system down."""
+        """Raise SystemStopped if this driver has shut the system down, or its program has left the Ray cluster."""
         if self.closed:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
+        if (left := self.port.lasting.left) is not None:
+            raise left.with_traceback(None)
 
     def check_running(self) -> None:
         """Raise SystemDown if the system takes no messages any more."""

@@ -8,6 +8,7 @@ import ray
 
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.ray.naming import is_coordinator
+from rayshot.runtime.ray.state import own_place
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 AGAIN_S = 0.5
@@ -38,7 +39,7 @@ class Presence:
     def _announce(self) -> None:
         self._held = self._coordinator.stay.remote()
         when_answered(self._held, self._ended)
-        self._coordinator.watch_driver.remote(self._name, [self._held])
+        self._coordinator.watch_driver.remote(self._name, [self._held], own_place())
 
     def _ended(self, error: object) -> None:
         """The coordinator's process is gone, or its connection was lost."""

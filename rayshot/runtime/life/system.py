@@ -49,6 +49,7 @@ from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
+from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -76,6 +77,7 @@ class System(ComesBack):
 
     def __init__(self, identity: HostIdentity, label: str = "") -> None:
         self._begun_as = identity
+        self._view_lock = threading.Lock()
         self._coordinator = identity.coordinator
         self._line = Line(identity, attaching.begin(identity, label))
         self._next: System | None = None
@@ -108,6 +110,11 @@ class System(ComesBack):
     @cached_property
     def _store(self) -> Store:
         return open_store(self.storage)
+
+    @cached_property
+    def _view(self) -> SystemView:
+        """It keeps what it read of the log, so a long log is read once."""
+        return open_storage(self.storage).system(self.name)
 
     @property
     def name(self) -> str:
@@ -406,7 +413,8 @@ class System(ComesBack):
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
-        return open_storage(self.storage).system(self.name).snapshots()
+        with self._view_lock:
+            return self._view.snapshots()
 
     def detect(
         self,
@@ -467,7 +475,7 @@ class System(ComesBack):
         self._line.closed = True
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        if ray.is_initialized():  # otherwise Ray would start another cluster to look there
+        if ray.is_initialized() and self._port.lasting.left is None:  # else Ray would look in another cluster
             take_down(self.name, self._coordinator, self.incarnation)
 
     def learn_why_stopped(self) -> None:

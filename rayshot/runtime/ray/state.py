@@ -1,9 +1,11 @@
 """Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import ray
+from ray.core.generated.gcs_pb2 import WorkerTableData
 
 
 def actor_id(handle: Any) -> str:
@@ -25,6 +27,27 @@ def draining_nodes() -> dict[str, int]:
     """
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
     return found
+
+
+def own_place() -> bytes:
+    """Where this process is, for `gone`."""
+    context = ray.get_runtime_context()
+    return f"{context.get_worker_id()}/{context.get_node_id()}".encode()
+
+
+def gone(places: Mapping[str, bytes]) -> list[str]:
+    """Those whose process at its place, or its node, is dead as far as Ray knows. Raises as `draining_nodes`."""
+    if not places:
+        return []
+    dead_nodes = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
+    accessor = ray._private.state.state._connect_and_get_accessor()  # noqa: SLF001 - for drivers Ray has no other way
+
+    def is_gone(place: bytes) -> bool:
+        worker, node = place.decode().split("/")
+        found = accessor.get_worker_info(ray.WorkerID.from_hex(worker))
+        return node in dead_nodes or (found is not None and not WorkerTableData.FromString(found).is_alive)
+
+    return [name for name, place in places.items() if is_gone(place)]
 
 
 def was_restarted() -> bool:

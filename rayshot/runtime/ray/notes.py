@@ -1,0 +1,55 @@
+"""What a coordinator notes for one that is started again: small maps in the key-value store of Ray's control service.
+
+They are there as long as the processes of the system can be, beside its rosters.
+"""
+
+import logging
+
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
+
+from rayshot.runtime.ray.naming import NAMESPACE, prefix
+
+log = logging.getLogger("rayshot")
+
+
+class Notes:
+    """One such map: names with bytes."""
+
+    def __init__(self, before: str) -> None:
+        self._before = before
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a note, or a new one in its place."""
+        _internal_kv_put(self._before + name, data, namespace=NAMESPACE)
+
+    def remove(self, name: str) -> None:
+        """Remove a note, if it is there. One that cannot be removed now stays."""
+        try:
+            _internal_kv_del(self._before + name, namespace=NAMESPACE)
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            log.warning("the note of %s cannot be removed now: %r", name, error)
+
+    def all(self) -> dict[str, bytes]:
+        """All notes by name."""
+        keys = [key.decode() for key in _internal_kv_list(self._before, namespace=NAMESPACE)]
+        found = {key.removeprefix(self._before): _internal_kv_get(key, namespace=NAMESPACE) for key in keys}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def clear(self) -> None:
+        """The system is over."""
+        _internal_kv_del(self._before, del_by_prefix=True, namespace=NAMESPACE)
+
+
+def of_what_drivers_let_go(system: str, incarnation: int) -> Notes:
+    """Driver -> what it let go of in one life, packed. These notes go with the roster of the life."""
+    return Notes(f"{prefix(system, incarnation)}let-go/")
+
+
+def of_programs(system: str) -> Notes:
+    """Label -> the present driver of the program that attached under it, for all lives."""
+    return Notes(f"rayshot-programs/{system}/")
+
+
+def of_drivers(system: str) -> Notes:
+    """Driver -> where it is, see `own_place`, for all lives."""
+    return Notes(f"rayshot-drivers/{system}/")
