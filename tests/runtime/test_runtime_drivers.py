@@ -330,11 +330,17 @@ def test_a_driver_that_counts_as_dead_by_mistake_hears_of_it(system):
 
 
 @ray.remote(num_cpus=0)
+def wait():
+    """A plain task whose result never comes."""
+    threading.Event().wait()
+
+
+@ray.remote(num_cpus=0)
 class Hasty:
-    """A plain actor that dies when it has begun to make an actor."""
+    """A plain actor that dies when it has begun to make an actor. The creation waits for its argument."""
 
     def make(self):
-        Account.options(name="late").remote(1)
+        Account.options(name="late").remote(wait.remote())
         os.kill(os.getpid(), signal.SIGKILL)
 
 
