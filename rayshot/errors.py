@@ -319,7 +319,10 @@ class SystemStopped(SystemDown):
 
 
 class SystemRecovering(SystemDown):
-    """The system goes back to its last snapshot by itself. Handles of actors go on by themselves when it runs again."""
+    """The system goes back to its last snapshot by itself, or Ray starts its coordinator again.
+
+    Handles of actors go on by themselves when it runs again.
+    """
 
 
 class RestoreFailed(SystemDown):

@@ -91,7 +91,8 @@ class Pod:
         self._command = ["ray", "start", "--block", f"--num-cpus={cpus}", "--disable-usage-stats"]
         self._command += ["--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}"]
         if head:
-            self._command += [f"--address={self.address}"]
+            # else Ray takes the head's folder, where two workers that start at once choose the same names for sockets
+            self._command += [f"--address={self.address}", f"--temp-dir={self.folder}/ray"]
         else:
             self._command += ["--head", f"--port={self.port}", f"--ray-client-server-port={free_port()}"]
             self._command += [f"--include-dashboard={str(jobs).lower()}"]

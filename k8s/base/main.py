@@ -10,7 +10,7 @@ import random
 import time
 
 import rayshot
-from rayshot.errors import LivesElsewhere, NotFound, SystemDown, SystemStopped
+from rayshot.errors import LivesElsewhere, NoAnswer, NotFound, SystemDown, SystemRecovering, SystemStopped
 
 SYSTEM = os.environ.get("RAYSHOT_SYSTEM", "bank")
 STORAGE = os.environ["RAYSHOT_STORAGE"]
@@ -70,16 +70,20 @@ def start() -> rayshot.System:
 def watch(system: rayshot.System) -> None:
     """Add the money up in each new snapshot, until the system is down. Raises SystemDown.
 
-    What dies of the bank comes back by itself.
+    What dies of the bank comes back by itself, also the coordinator: it may wait some minutes for a node.
     """
     system.on_recovery(lambda report: say(f"life {report.life} runs, from snapshot {report.snapshot}"))
     seen = None
     while True:
-        system.get_actor("account-0")  # raises why the system is down
-        last = system.status().last_snapshot
-        if last is not None and last != seen:
-            add_up(str(last))
-            seen = last
+        try:
+            system.get_actor("account-0")  # raises why the system is down
+            last = system.status().last_snapshot
+        except (NoAnswer, SystemRecovering) as error:
+            say(error.message)
+        else:
+            if last is not None and last != seen:
+                add_up(str(last))
+                seen = last
         time.sleep(LOOK_S)
 
 

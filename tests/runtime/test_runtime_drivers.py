@@ -359,5 +359,5 @@ def test_an_actor_whose_maker_died_before_it_had_sent_the_creation_ends_and_snap
             return ""
 
     assert "died before the creation had arrived" in eventually(why, 60)
-    assert "late" not in system.actors()
+    eventually(lambda: "late" not in system.actors())  # the actor tells the coordinator, and then those who ask
     assert set(system.snapshot().states()) == {"alice"}

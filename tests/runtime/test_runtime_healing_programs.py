@@ -10,12 +10,14 @@ import pytest
 import ray
 
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import NameTaken, SystemRecovering
+from rayshot.errors import NameTaken, NotReady, SystemRecovering
 from rayshot.runtime.coordinator import questions
-from rayshot.runtime.life import keeping_port
+from rayshot.runtime.life import keeping_port, line
+from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
+from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -85,6 +87,24 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
     system.wait_until_running(30)
     assert found.result(10).name == "killed"
     assert ray.get(killed.read.remote()) == 0
+
+
+def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_system, tmp_path, monkeypatch):
+    system, kept, _ = begun(new_system)
+    (tmp_path / "shots").rename(tmp_path / "unmounted")  # so that the next coordinator never begins
+    kill_coordinator(system)
+    eventually(lambda: was_just_away(system._identity.coordinator, 0.0), 20)
+    monkeypatch.setattr(line, "SILENT_S", 0.5)
+    with pytest.raises(SystemRecovering, match="died, and Ray starts it again"):
+        system.status()
+    with pytest.raises(NotReady, match="died, and Ray starts it again"):
+        system.wait_until_running(0.0)
+    found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
+    with pytest.raises(TimeoutError):
+        found.result(2)
+    (tmp_path / "unmounted").rename(tmp_path / "shots")
+    assert found.result(60).name == "killed"
+    assert ray.get(kept.read.remote()) == TOLD
 
 
 def test_options_that_a_snapshot_does_not_hold_outlive_the_actor_and_the_coordinator(new_system):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from math import inf
 
-from rayshot.errors import ConfigError, NotReady
+from rayshot.errors import ConfigError, NotReady, SystemRecovering
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.recovery_news import RecoverySubscription
@@ -29,13 +29,19 @@ class ComesBack:
         Raises NotReady after `within_s` seconds; SystemDown if the system takes no messages any more.
         """
         line, deadline = self._line, time.monotonic() + within_s
-        while line.ask("state") == RECOVERING or line.ask("identity").incarnation > line.port.incarnation:
-            line.check_running()
+        while True:
+            try:
+                recovers = line.ask("state") == RECOVERING or line.ask("identity").incarnation > line.port.incarnation
+                line.check_running()
+                if not recovers:
+                    return
+                detail = None
+            except SystemRecovering as error:
+                detail = error.message
             if time.monotonic() >= deadline:
-                detail = line.ask("status")["recovering"]
+                detail = detail or line.ask("status")["recovering"]
                 raise NotReady(f"system {line.name!r} does not run after {within_s:g} s: {detail}")
             time.sleep(LOOK_S)
-        line.check_running()
 
     def on_recovery(self, callback: Callable[[RecoveryReport], object]) -> RecoverySubscription:
         """Call `callback(report)` in this process each time that the system went back by itself and runs again.

@@ -45,7 +45,7 @@ from rayshot.runtime.life.ordering import take_snapshot
 from rayshot.runtime.life.status import SystemStatus, read_status
 from rayshot.runtime.life.terminating import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.answers import SILENT_S
+from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
@@ -142,11 +142,11 @@ class System(ComesBack):
     # Actors ----------------------------------------------------------------------------------------------------
 
     def get_actor(self, name: str) -> ActorHandle:
-        """The handle of an actor. Waits while the system goes back to a snapshot, for at most 300 s.
+        """The handle of an actor. Waits at most 300 s while the system goes back, or its coordinator is started again.
 
         Raises ActorNotFound, which lists the actors; SystemDown if the system stopped, SystemRecovering after the wait.
         """
-        self._line.check_running()
+        ask_until_settled(self._line.check_running)
         self._port.meet(name)
         hosts = self._line.hosts()
         if name not in hosts:
@@ -458,7 +458,10 @@ class System(ComesBack):
         return found
 
     def status(self) -> SystemStatus:
-        """What the system does now, which actors a snapshot waits for, and which messages wait for objects."""
+        """What the system does now, which actors a snapshot waits for, and which messages wait for objects.
+
+        Raises NoAnswer; SystemRecovering if the coordinator died and Ray has not started it again after 30 s.
+        """
         return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
 
     # The end ---------------------------------------------------------------------------------------------------
@@ -482,6 +485,8 @@ class System(ComesBack):
         """The system is stopped: from now on each request to it raises an error that says why."""
         try:
             self._line.check_running()
+        except SystemRecovering:
+            raise
         except SystemDown as error:
             self._port.close(error)
 

@@ -1,5 +1,6 @@
 """Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
+import time
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,16 @@ def draining_nodes() -> dict[str, int]:
     """
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
     return found
+
+
+def was_just_away(handle: Any, within_s: float) -> bool:
+    """Whether an actor died, and Ray starts it again or did so in the last `within_s` seconds. Raises as above.
+
+    The clocks of this node and of the head are compared.
+    """
+    found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - Ray says this nowhere else
+    began_s: float = found["Timestamp"] / 1000
+    return found["State"] == "RESTARTING" or (found["NumRestarts"] > 0 and time.time() - began_s < within_s)
 
 
 def own_place() -> bytes:
