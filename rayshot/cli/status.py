@@ -23,8 +23,8 @@ from rayshot.errors import (
     ClusterUnreachable,
     NoAnswer,
     NotReady,
+    SystemDown,
     SystemNotFound,
-    SystemStopped,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _wait_here(look: Callable[[float], Seen], wanted: str, timeout_s: float, dea
             if wanted == STOPPED:
                 return None
             found = error.message
-        except (ClusterUnreachable, NoAnswer, NotReady, SystemStopped) as error:
+        except (ClusterUnreachable, NoAnswer, NotReady, SystemDown) as error:
             found = error.message
         if time.monotonic() + LOOK_S > deadline:
             raise NoAnswer(f"it is not {wanted} after {timeout_s:g} s: {found}")
