@@ -195,12 +195,12 @@ def test_a_system_that_stops_itself_tells_every_caller_why(new_system):
 def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     system, _ = started(new_system)
 
-    def be_impatient(_):
+    def shorten(_):
         from rayshot.runtime.coordinator import silence
 
         silence.ASK_S, silence.SILENT_S = 0.5, 3.0
 
-    ray.get(system._identity.coordinator.__ray_call__.remote(be_impatient))
+    ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     pid = pid_of(system, "post1")
     os.kill(pid, signal.SIGSTOP)
     now = until_it_runs(system)
@@ -215,13 +215,13 @@ def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tm
     assert ray.get(stops.read.remote()) == path
     system.snapshot()
 
-    def be_impatient(coordinator):
+    def shorten(coordinator):
         from rayshot.runtime.coordinator import silence
 
         silence.ASK_S = 0.5
         coordinator._healer._silence_of_loads._silent_s = 3.0
 
-    ray.get(system._identity.coordinator.__ray_call__.remote(be_impatient))
+    ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     kill(system, "stops")
     until_it_runs(system)
     system.wait_until_running(30)

@@ -26,7 +26,8 @@ class ComesBack:
         A death is noticed after a fraction of a second. Until then the system runs, so this does not wait for what it
         does not know.
 
-        Raises NotReady after `within_s` seconds; SystemDown if the system takes no messages any more.
+        Raises NotReady after `within_s` seconds, and up to 30 s later if the coordinator does not answer as Ray starts
+        it again; NoAnswer if it does not answer otherwise; SystemDown if the system takes no messages any more.
         """
         line, deadline = self._line, time.monotonic() + within_s
         while True:

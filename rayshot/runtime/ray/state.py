@@ -31,9 +31,9 @@ def draining_nodes() -> dict[str, int]:
 
 
 def was_just_away(handle: Any, within_s: float) -> bool:
-    """Whether an actor died, and Ray starts it again or did so in the last `within_s` seconds. Raises as above.
+    """Whether an actor died, and Ray starts it again or did so in the last `within_s` seconds.
 
-    The clocks of this node and of the head are compared.
+    It compares the clocks of this node and of the head. Raises as `draining_nodes`.
     """
     found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - Ray says this nowhere else
     began_s: float = found["Timestamp"] / 1000
