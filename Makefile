@@ -45,9 +45,9 @@ demo: setup java
 notebooks: setup java
 	@$(BIN)/python -m examples.notebooks
 
-# Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does.
+# Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does. One that hangs fails by name.
 test: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --timeout 600 --timeout-method signal
 
 # Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java chromium azurite metrics

@@ -79,6 +79,9 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
     with monkeypatch.context() as patch, pytest.raises(SystemRecovering, match="not all of its actors are there yet"):
         patch.setattr(answers, "RECOVERY_WAIT_S", 0.0)
         system.get_actor("killed")
+    with monkeypatch.context() as patch, pytest.raises(NotReady, match=r"is its volume mounted\?"):
+        patch.setattr("rayshot.runtime.life.system.RECOVERY_WAIT_S", 0.0)
+        system.snapshot()
     found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     if (tmp_path / "shots").exists():  # a beat of the system may have made it
         (tmp_path / "shots").rename(tmp_path / "other")

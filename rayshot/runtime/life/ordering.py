@@ -1,11 +1,12 @@
 """How a driver asks the coordinator for a snapshot, and waits for it."""
 
 import time
+from contextlib import suppress
 from math import inf
 
 import ray
 
-from rayshot.errors import NoAnswer, SnapshotAborted
+from rayshot.errors import NoAnswer, SnapshotAborted, SystemRecovering
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.life.line import Line
@@ -52,9 +53,10 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
         wait_with_progress(is_there, lambda: describe(line.ask("status")))
         committed: Committed = line.answer(ref, PING_S)
     except ray.exceptions.ActorUnavailableError as error:
-        line.check_running()
+        with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
+            line.check_running()
         raise SnapshotAborted(
-            "the coordinator died while it took the snapshot, and another one takes over: the system lives. The "
+            "the coordinator died while it took the snapshot, and Ray starts it again: the system lives. The "
             "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
             reason=AbortReason.COORDINATOR_LOST.value,
         ) from error

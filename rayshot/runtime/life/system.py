@@ -45,7 +45,7 @@ from rayshot.runtime.life.ordering import take_snapshot
 from rayshot.runtime.life.status import SystemStatus, read_status
 from rayshot.runtime.life.terminating import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled
+from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, ask_until_settled
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
@@ -233,6 +233,7 @@ class System(ComesBack):
             SnapshotAborted: nothing was committed, the application is unharmed.
             NoAnswer: the coordinator does not answer, or the storage does not finish; `snapshots()` shows later whether
                 the snapshot was committed.
+            NotReady: the system goes back to its last snapshot, and does not run after 300 s.
             SystemDown: the system takes no messages any more.
         """
         self._line.check_open()
@@ -306,7 +307,7 @@ class System(ComesBack):
         Raises:
             SnapshotAborted: no savepoint was taken and the system goes on; also if a receiver does not take the
                 messages of this driver within 30 s, as they would be lost.
-            NoAnswer: as for `snapshot`.
+            NoAnswer, NotReady: as for `snapshot`.
             SystemDown: the system takes no messages any more.
         """
         check_label(label)
@@ -343,7 +344,7 @@ class System(ComesBack):
             Incompatible, Untrusted, NotFound, ConfigError: the classes, keys or arguments of this program do not fit;
                 the system goes on.
             RestoreFailed: the system is stopped and could not go on. The message names the savepoint, which is there.
-            SnapshotAborted, NoAnswer, SystemDown: as for `stop_with_savepoint`.
+            SnapshotAborted, NoAnswer, NotReady, SystemDown: as for `stop_with_savepoint`.
         """
         from rayshot.runtime.life.fitting import Fitting  # noqa: PLC0415 - late: few programs restart a system
         from rayshot.runtime.life.restarting import check_restart, go_on_from  # noqa: PLC0415
@@ -400,6 +401,7 @@ class System(ComesBack):
         """See `take_snapshot`. Commands use this, because they read no storage.
 
         If the system goes back to a snapshot meanwhile, this waits until it runs, and for the `drain`, and asks again.
+        Raises NotReady if it does not run within the time, or after RECOVERY_WAIT_S.
         """
         deadline = time.monotonic() + within_s
         while True:
@@ -407,7 +409,7 @@ class System(ComesBack):
             try:
                 return take_snapshot(self._line, order._replace(life=told_in), max(0.0, deadline - time.monotonic()))
             except SystemRecovering:
-                self.wait_until_running(max(0.0, deadline - time.monotonic()))
+                self.wait_until_running(min(RECOVERY_WAIT_S, max(0.0, deadline - time.monotonic())))
                 if drain is not None:
                     drain.wait(STOP_S, BIRTH_S, deadline)
 
