@@ -32,7 +32,7 @@ def hand_over() -> None:
     import marshal
     import time
 
-    address = f"{folder}/{os.environ['RAY_RAYLET_PID']}"
+    address = f"{folder}/{life(os.environ['RAY_RAYLET_PID'])}"
     start_parent(address)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     for _ in range(TRIES):
@@ -52,6 +52,13 @@ def hand_over() -> None:
     if connection.recv(1) == b"y":
         connection.recv(1)  # nothing comes, but the end of the fork
         os._exit(0)
+
+
+def life(pid: str) -> str:
+    """What no other process of this machine is called, also not an earlier one with this pid."""
+    with open(f"/proc/{pid}/stat") as facts:  # noqa: PTH123
+        began = facts.read().rpartition(")")[2].split()[19]
+    return f"{pid}-{began}"
 
 
 def start_parent(address: str) -> None:

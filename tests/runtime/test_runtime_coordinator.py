@@ -23,28 +23,11 @@ from rayshot.store.repository import Repository
 from tests.runtime.heralds import processes_of
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
+from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-
-
-def kill_coordinator(system, *with_it):
-    """At once with the processes of the ids `with_it`: no new coordinator can have asked them."""
-    actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
-    for pid in (ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), *with_it):
-        os.kill(pid, signal.SIGKILL)
-    time.sleep(0.1)
-
-
-def after_take_over(ask):
-    def try_now():
-        try:
-            return ask()
-        except (SnapshotAborted, SystemStopped):
-            return None
-
-    return eventually(try_now, 30)
 
 
 def test_an_actor_that_had_failed_before_the_coordinator_died_is_not_taken_for_one_that_works(system):

@@ -18,8 +18,8 @@ from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import find_coordinator
 from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
-from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 

@@ -17,7 +17,7 @@ from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray

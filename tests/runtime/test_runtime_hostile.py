@@ -28,7 +28,7 @@ from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.processes import runs
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account, Metronome
 from tests.waiting import eventually
 

@@ -15,7 +15,7 @@ from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import SnapshotAborted, SystemDown
 from tests.processes import search_path
 from tests.runtime.healed import Till, die_at, kill, pid_of, report, until_it_runs, until_it_stops
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray

@@ -13,7 +13,7 @@ from rayshot.audit.shiviz import PARSER
 from rayshot.cli import main
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account, Nursery
 from tests.waiting import eventually

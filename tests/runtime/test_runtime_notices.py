@@ -13,7 +13,7 @@ from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray import failpoints
 from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.hostile import Slow, Strict
-from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
+from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account, Unfinished
 from tests.waiting import eventually
 

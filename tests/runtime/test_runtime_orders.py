@@ -5,7 +5,7 @@ import ray
 
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.orders import Issuer
-from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
+from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 

@@ -25,7 +25,7 @@ from tests.runtime.healed import (
     until_it_runs,
     until_it_stops,
 )
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray

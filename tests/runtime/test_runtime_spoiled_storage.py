@@ -11,7 +11,7 @@ from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.runtime.healed import HEALS, kill, pid_of, report, until_it_runs, words_of_processes
-from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.store.read_only import disk, looped, remounted, view_of
 from tests.store.test_store_full import filled

@@ -31,16 +31,16 @@ class ComesBack:
         """
         line, deadline = self._line, time.monotonic() + within_s
         while True:
+            late = time.monotonic() >= deadline
             try:
                 recovers = line.ask("state") == RECOVERING or line.ask("identity").incarnation > line.port.incarnation
                 line.check_running()
                 if not recovers:
                     return
-                detail = None
+                detail = line.ask("status")["recovering"] if late else ""
             except SystemRecovering as error:
                 detail = error.message
-            if time.monotonic() >= deadline:
-                detail = detail or line.ask("status")["recovering"]
+            if late:
                 raise NotReady(f"system {line.name!r} does not run after {within_s:g} s: {detail}")
             time.sleep(LOOK_S)
 
