@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 2
+BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,11 +48,11 @@ notebooks: setup java
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does. One that hangs fails by name.
 test: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --timeout 600 --timeout-method signal
+	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --timeout-method signal
 
 # Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -m acceptance
+	@$(BIN)/python -m pytest -m acceptance $(BESIDE)
 
 # The pipeline's driver and JVM, killed behind each commit to each table of each format.
 kills: setup java

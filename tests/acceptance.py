@@ -63,6 +63,8 @@ class Score:
 
 
 _cases = pytest.StashKey[Cases]()
+COUNTED = "acceptance"
+"""The property of a report that says its rows, and how many of its cases held and were tried."""
 
 
 class AcceptancePlugin:
@@ -82,16 +84,20 @@ class AcceptancePlugin:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
         report = yield
         finished = report.when == "call" or not report.passed  # a set-up or tear-down that fails ends it too
-        if finished:
-            self._count(rows_of(item), item.stash.get(_cases, Cases()).count, passed=report.passed)
+        if finished and (rows := rows_of(item)):
+            held = item.stash.get(_cases, Cases()).count
+            tried = max(held, 1) if report.passed else held + 1
+            report.user_properties.append((COUNTED, (rows, tried if report.passed else held, tried)))
         return report
 
-    def _count(self, rows: list[str], held: int, *, passed: bool) -> None:
-        score = (max(held, 1), max(held, 1)) if passed else (held, held + 1)
-        for row in rows:
-            self.rows[row].add(*score)
-        for group in {GROUPS[row[0]] for row in rows}:
-            self.groups[group].add(*score)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count where the reports of all processes arrive that share the tests."""
+        for name, value in report.user_properties:
+            if name == COUNTED:
+                rows, held, tried = value
+                groups = {GROUPS[row[0]] for row in rows}
+                for score in (*(self.rows[row] for row in rows), *(self.groups[group] for group in groups)):
+                    score.add(held, tried)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if is_acceptance_run(session.config) and session.exitstatus == pytest.ExitCode.OK:

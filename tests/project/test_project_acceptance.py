@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
 from tests.acceptance import AcceptancePlugin, cases, in_full
@@ -36,18 +38,19 @@ def test_of_something_else():
 """
 
 
-def run(folder, tests):
+def run(folder, tests, processes=0):
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(tests)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "acceptance"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "acceptance", "-n", str(processes)]
     return subprocess.run(
         [*command, "--rootdir", folder, folder],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder,
     )  # fmt: skip
 
 
-def test_cases_are_counted_by_row_and_in_all_and_failures_and_skips_are_seen(tmp_path):
-    done = run(tmp_path, TESTS)
+@pytest.mark.parametrize("processes", [0, 2])
+def test_cases_are_counted_by_row_and_in_all_and_failures_and_skips_are_seen(tmp_path, processes):
+    done = run(tmp_path, TESTS, processes)
     rows = dict(re.findall(r"^([DEG]\d+) +(\S+)", done.stdout, re.MULTILINE))
     assert (rows["D1"], rows["D2"], rows["D3"]) == ("1,200/1,200", "1,200/1,200", "2/3")
     assert (rows["G1"], rows["G2"]) == ("3/3", "0/1")
