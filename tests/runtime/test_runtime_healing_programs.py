@@ -18,6 +18,7 @@ from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
 from tests.runtime.take_over import kill_coordinator
+from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -66,6 +67,26 @@ def test_questions_for_actors_wait_until_they_are_there_again(new_system):
     eventually(lambda: report(system)["state"] == "recovering")
     assert set(system.actors()) == {"kept", "killed"}
     assert ray.get(system.get_actor("kept").read.remote()) == TOLD
+
+
+def test_a_snapshot_that_waits_its_turn_when_an_actor_dies_is_taken_in_the_next_life_with_it(new_system, tmp_path):
+    system = new_system(failure=FailureConfig(scope="system", backoff_s=3.0), snapshot=SnapshotConfig(interval_s=None))
+    only = Account.options(name="only").remote(7)
+    assert ray.get(only.read.remote()) == 7
+    system.snapshot()
+    kill(system, "only")
+    until_it_runs(system)  # without a pause, which the next way back begins with: time to commit a wrong snapshot
+    system.wait_until_running(30)
+    only.pause_until.tell(tmp_path / "go")
+    with ThreadPoolExecutor(2) as asking:
+        asking.submit(system.snapshot)
+        eventually(lambda: system.status().snapshots or None)
+        second = asking.submit(system.snapshot)
+        waits = lambda self: not self._life.runner._admission.is_empty or None  # noqa: E731
+        eventually(lambda: ray.get(system._identity.coordinator.__ray_call__.remote(waits)))
+        kill(system, "only")
+        (tmp_path / "go").touch()
+        assert second.result(60).states() == {"only": {"balance": 7}}
 
 
 def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch):

@@ -173,6 +173,7 @@ class Life:
         with self.lock:
             if self._heals is not None and self.stopped is None and self.state in (RUNNING, RECOVERING):
                 self.left = True
+                self.runner.end(Stop(*self._name, None, detail, goes_back=True).error())  # else the next one lacks it
                 self.runner.handle(ProcessDied(name, detail))
                 self._heals.lost(self.incarnation, name, detail)
             elif self.give_up(detail, name):

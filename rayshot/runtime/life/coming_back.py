@@ -39,7 +39,7 @@ class ComesBack:
                     return
                 detail = line.ask("status")["recovering"] if late else ""
             except SystemRecovering as error:
-                detail = error.message
+                detail, late = error.message, time.monotonic() >= deadline
             if late:
                 raise NotReady(f"system {line.name!r} does not run after {within_s:g} s: {detail}")
             time.sleep(LOOK_S)
