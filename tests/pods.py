@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tests.processes import ROOT
+from tests.processes import ROOT, own_environment
 
 BIN = Path(sys.executable).parent
 FOR_JOBS = Path(sys.prefix) / "metrics"
@@ -78,11 +78,10 @@ class Pod:
             head._of_cluster
             if head
             else {
-                **{name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYSHOT_"))},
+                **own_environment(),
                 "PATH": f"{BIN}:{os.environ['PATH']}",
                 "PYTHONPATH": os.pathsep.join(map(str, [ROOT, FOR_JOBS] if jobs else [ROOT])),
                 "PYTHONUNBUFFERED": "1",
-                "RAY_worker_niceness": "0",  # at Ray's 15, a worker takes minutes to start beside what runs here
                 "RAY_AUTH_MODE": "disabled" if token is None else "token",
                 **({} if token is None else {"RAY_AUTH_TOKEN": token}),
             }

@@ -24,6 +24,12 @@ def search_path(*folders: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([*map(str, (ROOT, *folders)), os.environ["PYTHONPATH"]])}
 
 
+def own_environment() -> dict[str, str]:
+    """The variables of this process without those of Ray and rayshot, as a user has them."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYSHOT_"))}
+    return kept | {"RAY_worker_niceness": "0"}  # at Ray's 15, a worker takes minutes to start beside what runs here
+
+
 def marked(mark: str) -> list[str]:
     """The command lines of all living processes whose environment holds this mark: a program's, and all it started."""
     found = []

@@ -16,7 +16,7 @@ import rayshot
 from rayshot.demo import SYSTEM
 from rayshot.store.local import LocalStore
 from tests.pods import free_port
-from tests.processes import marked
+from tests.processes import marked, own_environment
 from tests.store.snapshot_builder import make_snapshot, open_bank
 
 PROGRAM = Path(sys.executable).with_name("rayshot")
@@ -26,10 +26,8 @@ PROGRAM = Path(sys.executable).with_name("rayshot")
 def environment(tmp_path):
     """That of a newcomer, with a mark by which every process is found that is started from it."""
     mark = f"mark-{uuid.uuid4().hex}"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYSHOT_"))}
     folders = set(Path("/tmp").glob("rayshot-own-*"))
-    kept["RAY_worker_niceness"] = "0"  # the newcomer's machine does nothing else
-    yield {**kept, "XDG_CONFIG_HOME": str(tmp_path / "config"), "MARK": mark, "COLUMNS": "80"}
+    yield {**own_environment(), "XDG_CONFIG_HOME": str(tmp_path / "config"), "MARK": mark, "COLUMNS": "80"}
     assert set(Path("/tmp").glob("rayshot-own-*")) <= folders
     assert marked(mark) == []
 
