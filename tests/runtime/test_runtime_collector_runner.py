@@ -4,10 +4,11 @@ import threading
 
 import pytest
 
-from rayshot.errors import Fenced, NotFound, SnapshotAborted, StoreError, StoreUnavailable, SystemRecovering
+from rayshot.errors import Fenced, NoAnswer, NotFound, SnapshotAborted, StoreError, StoreUnavailable, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
+from rayshot.runtime.coordinator import collector_runner, commit_queue, under_way
 from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
@@ -189,3 +190,32 @@ def test_a_coordinator_that_is_started_again_awaits_its_storage_and_makes_no_new
         assert (again.had_begun, again.incarnation) == (True, first.incarnation)
         with pytest.raises(StoreUnavailable, match="does not hold the life of 'bank' that runs"):
             Committer.begin(settings, "b", again=True)
+
+
+def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_back(runner, monkeypatch):
+    runner, committer, _ = runner
+    monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
+    for module in (collector_runner, under_way):
+        monkeypatch.setattr(module, "STORE_S", 0.1)
+    runner.config = SnapshotConfig(timeout_s=0.1)
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    assert committer.begun.acquire(timeout=20)
+    runner.end(SystemRecovering("it goes back"))
+    runner.leave()
+    with pytest.raises(NoAnswer, match="the storage has not answered"):
+        request.wait()
+
+
+def test_who_waits_for_a_slow_storage_is_answered_also_when_the_system_went_back(runner, monkeypatch):
+    runner, committer, _ = runner
+    monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    assert committer.begun.acquire(timeout=20)
+    runner.end(SystemRecovering("it goes back"))
+    leaving = threading.Thread(target=runner.leave)
+    leaving.start()
+    committer.answer.set()
+    leaving.join(20)
+    assert request.wait().record == committer.record

@@ -5,18 +5,21 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import ray
 
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import NameTaken, NotReady, SystemRecovering
+from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
+from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import questions
-from rayshot.runtime.life import keeping_port, line
+from rayshot.runtime.life import attaching, driver, keeping_port, line, succession
+from rayshot.runtime.life.opening import identify
 from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
-from tests.runtime.healed import Counter, die_at, kill, report, until_it_runs
+from tests.runtime.healed import Counter, die_at, kill, pid_of, report, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -123,12 +126,56 @@ def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_syst
         system.status()
     with pytest.raises(NotReady, match="died, and Ray starts it again"):
         system.wait_until_running(0.0)
+    with pytest.raises(SystemRecovering, match=r"has not answered for 0\.5 s"):
+        identify(system.name, system._identity.coordinator, 0.5)
+    monkeypatch.setattr(attaching, "get_answer", partial(answers.get_answer, within_s=0.5))
+    with pytest.raises(SystemRecovering, match=r"has not answered for 0\.5 s"):
+        attaching._attach(system.name)
     found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     with pytest.raises(TimeoutError):
         found.result(2)
     (tmp_path / "unmounted").rename(tmp_path / "shots")
     assert found.result(60).name == "killed"
     assert ray.get(kept.read.remote()) == TOLD
+
+
+def test_a_call_that_nobody_can_take_or_refuse_is_given_up(new_system, tmp_path, monkeypatch):
+    system, kept, _ = begun(new_system)
+    assert ray.get(kept.make.remote("child", str(tmp_path / "made")))
+    eventually(lambda: "child" in system.status().actors or None)
+    child, pid = system.actors()["child"], pid_of(system, "child")  # this program has not looked for its process
+    (tmp_path / "shots").rename(tmp_path / "unmounted")
+    kill_coordinator(system, pid)
+    eventually(
+        lambda: was_just_away(system._identity.coordinator, 0.0) and system._port.peers.find("child") is None, 20
+    )
+    monkeypatch.setattr(driver, "FATE_S", 0.2)
+    monkeypatch.setattr(driver, "SILENT_S", 0.3)
+    with pytest.raises(SystemRecovering, match=r"died, and Ray starts it again.*This call was not sent"):
+        child.read.remote()
+    (tmp_path / "unmounted").rename(tmp_path / "shots")
+    until_it_runs(system)
+    assert ray.get(kept.read.remote(), timeout=60) == TOLD
+
+
+def test_an_actor_is_made_again_also_if_the_coordinator_or_ray_do_not_answer_at_once(new_system, monkeypatch):
+    system, _, _ = begun(new_system)
+    late = Counter.options(name="late").remote()  # the snapshot does not hold it
+    late.add.tell(7)
+    assert ray.get(late.read.remote()) == 7
+    fails = iter([NoAnswer("the coordinator"), ray.exceptions.RpcError("the control service")])
+
+    def unreliable(*args, **kwargs):
+        for error in fails:
+            raise error
+        return spawn_host(*args, **kwargs)
+
+    monkeypatch.setattr(succession, "spawn_host", unreliable)
+    kill(system, "killed", "late")
+    until_it_runs(system)
+    system.wait_until_running(60)
+    assert ray.get(late.read.remote(), timeout=60) == 7
+    assert list(fails) == []
 
 
 def test_options_that_a_snapshot_does_not_hold_outlive_the_actor_and_the_coordinator(new_system):

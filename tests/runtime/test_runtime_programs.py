@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,12 +12,12 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import ConfigError, NameInUse
+from rayshot.errors import ConfigError, NameInUse, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolling
 from rayshot.runtime.life import attaching
 from tests.processes import search_path
-from tests.runtime.healed import Ledger, kill, kill_in, report, until_it_runs
+from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -65,6 +66,11 @@ def attached_as(system, name="ingest-7"):
         return rayshot.attach(system.name, as_=name)
     finally:
         attaching._begun[:] = saved
+
+
+def in_coordinator(system, **limits):
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda _: [setattr(enrolling, *item) for item in limits.items()]))
 
 
 def test_a_program_that_died_goes_on_behind_what_it_had_told(system):
@@ -135,8 +141,7 @@ def test_programs_of_other_names_are_others(system):
 def test_while_a_program_lives_no_other_gets_its_name(system, monkeypatch):
     attached = attached_as(system)
     assert attached.told == {}
-    coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(lambda _: setattr(enrolling, "DEATH_S", 1.0)))
+    in_coordinator(system, DEATH_S=1.0)
     with pytest.raises(NameInUse, match="'ingest-7'"):
         attached_as(system)
     attached.get_actor("ledger").write.tell(1)
@@ -149,7 +154,7 @@ def test_a_coordinator_that_takes_over_knows_who_has_a_name(system):
     coordinator = system._identity.coordinator
     ray.kill(coordinator, no_restart=False)
     until_it_runs(system, life=1)
-    ray.get(coordinator.__ray_call__.remote(lambda _: setattr(enrolling, "DEATH_S", 1.0)))
+    in_coordinator(system, DEATH_S=1.0)
     with pytest.raises(NameInUse):
         attached_as(system)
     attached.get_actor("ledger").write.tell(1)
@@ -210,3 +215,31 @@ def test_a_task_gets_no_name_as_its_process_outlives_it(system):
 def test_without_a_name_nothing_is_told(system):
     assert system.told == {}
     assert report(system)["state"] == "running"
+
+
+def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):
+    (tmp_path / "shots").rename(tmp_path / "unmounted")
+    kill(system, "other")
+    eventually(lambda: "is its volume mounted?" in report(system)["recovering"] or None, 20)
+    in_coordinator(system, RECOVERY_WAIT_S=0.5)
+    with pytest.raises(NotReady, match=r"'ingest-7' was not let in for 0\.5 s: the system is recovering"):
+        attached_as(system)
+    with pytest.raises(NotReady, match=r"driver:1\.ingest-7 has died"):  # who died is given up before that
+        ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._let_in("driver:1.ingest-7")))
+    if (tmp_path / "shots").exists():  # a beat of the system may have made it
+        (tmp_path / "shots").rename(tmp_path / "other")
+    (tmp_path / "unmounted").rename(tmp_path / "shots")
+    until_it_runs(system)
+    assert attached_as(system).told == {}
+
+
+def test_an_actor_that_hangs_keeps_a_program_waiting_no_longer_than_said(new_system):
+    system = new_system()
+    begin()
+    in_coordinator(system, RECOVERY_WAIT_S=0.5, CLOSE_S=0.5)
+    pid = pid_of(system, "ledger")
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(NotReady, match=r"ledger did not answer for 0\.5 s"):
+        attached_as(system)
+    os.kill(pid, signal.SIGCONT)
+    assert attached_as(system).told == {}

@@ -56,6 +56,15 @@ def test_each_next_process_supersedes_the_one_before(drivers, mailbox):
     assert drivers._runner.handle.call_count == 1, "a channel is closed once"
 
 
+def test_late_news_of_a_process_that_died_close_nothing(drivers, mailbox):
+    mailbox.put(NEW, Frame(1, 1, b"x"))
+    drivers.supersede({"ingest": NEW})
+    drivers.close(OLD)
+    drivers.supersede({"ingest": OLD})
+    assert closed(drivers) == {OLD}
+    assert NEW not in drivers
+
+
 def test_names_of_drivers_say_under_which_name_their_program_attached(monkeypatch):
     context = Mock()
     monkeypatch.setattr(naming.ray, "get_runtime_context", lambda: context)

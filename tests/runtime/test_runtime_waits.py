@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime.coordinator import under_way
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.life import line, ordering
+from rayshot.runtime.life import line, ordering, progress
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
@@ -25,6 +26,7 @@ from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.processes import search_path
 from tests.runtime.starter import Waiter, begin
+from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account, Sluggish
 from tests.waiting import eventually
 
@@ -118,6 +120,36 @@ def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coor
         assert ray.get(alice.read.remote()) == 1
     monkeypatch.undo()
     assert system.snapshot().states() == {"alice": {"balance": 1}}
+
+
+def test_a_stop_with_little_time_does_not_wait_for_the_next_coordinator(system, tmp_path, monkeypatch):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    alice.pause_until.tell(tmp_path / "go")
+    monkeypatch.setattr(line.Line, "check_running", lambda _: pytest.fail("nobody may answer in time"))
+    with ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(system.order, Order(), 10.0)
+        eventually(lambda: system.status().snapshots or None)
+        kill_coordinator(system)
+        with pytest.raises(SnapshotAborted, match="the coordinator died while it took the snapshot"):
+            asked.result(30)
+        (tmp_path / "go").touch()
+
+
+def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, monkeypatch):
+    alice = Account.options(name="alice").remote(1)
+    alice.pause_until.tell(tmp_path / "go")
+    shown = []
+
+    def describe(_status):
+        (tmp_path / "go").touch()
+        raise NoAnswer("silent")
+
+    monkeypatch.setattr(ordering, "describe", describe)
+    monkeypatch.setattr(progress.ProgressLine, "wanted", True)
+    monkeypatch.setattr(progress.ProgressLine, "show", lambda _, text: shown.append(text))
+    assert system.snapshot().states() == {"alice": {"balance": 1}}
+    assert f"the coordinator of system {system.name!r} does not say how far it is" in shown
 
 
 @pytest.mark.acceptance("X10")

@@ -340,7 +340,8 @@ class Channels:
             self.unconnected.append(channel)
             self._runner.interrupted = True
         else:
-            self.peers.submit(lambda: self._connect(channel))
+            is_over = lambda: self._runner.down is not None or channel.ended is not None  # noqa: E731
+            self.peers.insist(lambda: self._connect(channel), is_over)
 
     def connect_all(self) -> None:
         """The constructor has succeeded, or all actors are loaded: find the receivers. Takes the lock."""
@@ -350,6 +351,7 @@ class Channels:
             self.connect(channel)
 
     def _connect(self, channel: OutChannel) -> None:
+        """Raises any error while Ray's control service does not answer."""
         receiver = channel.receiver
         try:
             handle = self._find(receiver)
@@ -360,7 +362,7 @@ class Channels:
                         self.receiver_ended(receiver, fate.detail)
                 return
             offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayError as error:
+        except ray.exceptions.RayActorError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # the receiver or the coordinator died: the system stops
         with self.lock:

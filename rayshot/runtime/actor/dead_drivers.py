@@ -27,7 +27,7 @@ class DeadDrivers:
 
     def supersede(self, programs: Mapping[str, str]) -> None:
         """Of each of these labels only one driver, the present one, may send: close all others."""
-        self._programs |= programs
+        self._programs |= {label: one for label, one in programs.items() if one not in self._names}  # late news
         for driver in self._mailbox.senders() - self._names:
             if self._is_superseded(driver):
                 self.close(driver)

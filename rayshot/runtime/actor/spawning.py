@@ -14,7 +14,7 @@ from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.ray.roster import Roster
-from rayshot.runtime.wire.answers import ask_until_settled, get_told, the_coordinator
+from rayshot.runtime.wire.answers import ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 RECORDS_AT_ONCE = 4
@@ -84,8 +84,13 @@ def is_there(identity: HostIdentity, name: str) -> bool | None:
     Raises SystemStopped, SystemRecovering, NoAnswer.
     """
     whom, ask = the_coordinator(identity.system), identity.coordinator.is_there.remote
+
+    def told() -> Any:
+        with noticing_restart(identity.system, identity.coordinator):
+            return get_told(ask(name), whom)
+
     try:
-        there: bool | None = ask_until_settled(lambda: get_told(ask(name), whom))
+        there: bool | None = ask_until_settled(told)
     except ray.exceptions.RayActorError as error:
         raise SystemStopped(f"{whom} is gone: {error}", system=identity.system) from error
     return there

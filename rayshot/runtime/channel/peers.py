@@ -1,7 +1,9 @@
 """The receivers of a process. They are found in the background, because a look-up may block."""
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +12,9 @@ import ray
 from rayshot.runtime.ray.functions import forget_host, know_host
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.ray.roster import Roster
+
+log = logging.getLogger("rayshot")
+AGAIN_S = 1.0
 
 
 class Peer(Protocol):
@@ -45,6 +50,21 @@ class Peers:
     def submit(self, task: Callable[[], None]) -> None:
         """Run `task` now, in the background. It handles its own errors."""
         threading.Thread(target=_run, args=(task,), name="rayshot-peers", daemon=True).start()
+
+    def insist(self, task: Callable[[], None], is_over: Callable[[], bool]) -> None:
+        """As `submit`, and if the task raises, again after a pause, unless `is_over()` or this process left Ray."""
+
+        def until_done() -> None:
+            while ray.is_initialized() and not is_over():  # otherwise a question would start Ray anew
+                try:
+                    task()
+                except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+                    log.warning("Ray does not answer now, and is asked again: %r", error)
+                    time.sleep(AGAIN_S)
+                else:
+                    return
+
+        self.submit(until_done)
 
     def know(self, name: str, handle: Any) -> None:
         """Remember a Ray handle, so that it does not have to be looked up."""

@@ -35,7 +35,7 @@ from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.requests import Admission, Request
-from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
+from rayshot.runtime.coordinator.under_way import STORE_S, Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
 from rayshot.runtime.wire.reports import Body
@@ -127,6 +127,15 @@ class CollectorRunner:
         """Wait for the commits in the queue. Hold no lock."""
         self._intake.close()
         self._commits.close()
+
+    def leave(self) -> None:
+        """As `close`, of a life that the system left. Snapshots that are being stored keep nobody waiting too long."""
+        self.close()
+        with self.lock:
+            unstored = [*self.under_way.items()]
+        for snapshot, under_way in unstored:
+            under_way.request.done.wait(max(0.0, under_way.deadline + STORE_S - time.monotonic()))
+            under_way.keep_nobody_waiting(snapshot, time.monotonic())
 
     def handle(self, event: CollectorEvent) -> None:
         """Give the machine an event, and carry out its effects."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import ray
 
-from rayshot.errors import NameInUse, SnapshotAborted, SystemRecovering
+from rayshot.errors import NameInUse, NotReady, SnapshotAborted, SystemRecovering
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator.clock import TICK_S
@@ -18,7 +18,8 @@ from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.requests import Order, Request
 from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.state import was_restarted
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, UNTIL_ANSWERED
+from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import RUNNING
 
 log = logging.getLogger("rayshot")
@@ -26,6 +27,7 @@ DEATH_S = 60.0
 """The earlier process of a program may wait for a snapshot before it ends, and Ray may be late to see a node gone."""
 CLOSE_S = 30.0
 """Seconds for all actors to close the channels of the earlier processes."""
+WENT_BACK = "the system went back to a snapshot meanwhile"
 Makers = Mapping[str, frozenset[str]]
 """Actor -> the drivers whose first message to it was its creation."""
 
@@ -45,16 +47,24 @@ class Enrolling(DriverWatch):
         """Let a driver be the program of its label, if no other process of that label lives.
 
         Returns how many tells and calls of earlier processes of that label each actor has for ever. Raises NameInUse;
-        SnapshotAborted, if this cannot be made durable; SystemDown.
+        NotReady after RECOVERY_WAIT_S seconds; SnapshotAborted, if this cannot be made durable; SystemDown.
         """
         try:
             self._take_turn(driver)
-            while (told := self._told(self._life, driver)) is None:
-                time.sleep(TICK_S)
+            return self._let_in(driver)
         except BaseException:
             self._drivers.pop(driver, None)
             self._places.pop(driver, None)  # its process gives it up, and may try again with another one
             raise
+
+    def _let_in(self, driver: str) -> dict[str, int]:
+        deadline = time.monotonic() + RECOVERY_WAIT_S
+        while isinstance(told := self._told(self._life, driver), str):
+            if driver not in self._drivers:
+                raise NotReady(f"{driver} has died")  # nobody hears this, and another process may take its turn
+            if time.monotonic() >= deadline:
+                raise NotReady(f"program {label_of(driver)!r} was not let in for {RECOVERY_WAIT_S:g} s: {told}")
+            time.sleep(TICK_S)
         return told
 
     def _take_turn(self, driver: str) -> None:
@@ -77,29 +87,31 @@ class Enrolling(DriverWatch):
                 )
             time.sleep(TICK_S)
 
-    def _told(self, life: Life, driver: str) -> dict[str, int] | None:
-        """See `enroll`. None if the system went back meanwhile, or the snapshot does not advance: try again."""
+    def _told(self, life: Life, driver: str) -> dict[str, int] | str:
+        """See `enroll`. A text says why this must be tried again."""
         if life.stopped is not None:
             raise life.stopped.error()
         if life.state != RUNNING:
-            return None
-        makers = self._close_earlier(life, driver)
-        if makers is None:
-            return None
+            return f"the system is {life.state}, and system.status() says what it waits for"
+        makers, silent = self._close_earlier(life, driver)
+        if silent:
+            return f"{some_names(silent)} did not answer for {CLOSE_S:g} s, as if the process were stopped"
         request = Request(life.runner.config.mode, Order(driver=driver), "request")
         try:
             committed = life.ask(request)
         except (SnapshotAborted, SystemRecovering):
             if life.left:
-                return None
+                return WENT_BACK
             raise
-        if life.left or self._life is not life or not committed.record.advances:
-            return None
+        if life.left or self._life is not life:
+            return WENT_BACK
+        if not committed.record.advances:
+            return "no snapshot that advances was taken"
         assert request.cut is not None, "who is answered has its cut"
         return _count(request.cut, driver, makers)
 
-    def _close_earlier(self, life: Life, driver: str) -> Makers | None:
-        """No actor takes anything from earlier processes of this program any more. None if that is not known of all.
+    def _close_earlier(self, life: Life, driver: str) -> tuple[Makers, list[str]]:
+        """No actor takes anything from earlier processes of this program any more; returns those that say nothing too.
 
         Actors that join from now on hear it then.
         """
@@ -108,7 +120,7 @@ class Enrolling(DriverWatch):
             orders = {name: life.members.order(host, "supersede", driver) for name, host in hosts.items()}
         if orders:
             ray.wait([*orders.values()], num_returns=len(orders), timeout=CLOSE_S)
-        makers = {}
+        makers, silent = {}, []
         for name, answer in orders.items():
             found = None
             with contextlib.suppress(ray.exceptions.RayError):
@@ -116,8 +128,8 @@ class Enrolling(DriverWatch):
             if found is not None:
                 makers[name] = frozenset(found)
             elif name in life.members.hosts:
-                return None
-        return makers
+                silent.append(name)
+        return makers, silent
 
 
 def _count(cut: Cut, driver: str, makers: Makers) -> dict[str, int]:

@@ -172,14 +172,20 @@ class Life:
         """An actor died, or failed: the life is over."""
         with self.lock:
             if self._heals is not None and self.stopped is None and self.state in (RUNNING, RECOVERING):
-                self.left = True
-                self.runner.end(Stop(*self._name, None, detail, goes_back=True).error())  # else the next one lacks it
+                self._end_by_going_back(detail)  # first: otherwise a snapshot would begin without the dead actor
                 self.runner.handle(ProcessDied(name, detail))
                 self._heals.lost(self.incarnation, name, detail)
             elif self.give_up(detail, name):
                 self.runner.handle(ProcessDied(name, detail))
 
     # Going back to a snapshot ----------------------------------------------------------------------------------
+
+    def _end_by_going_back(self, detail: str) -> Stop:
+        """No snapshot of this life begins any more. Returns what hosts and programs are told. Call under the lock."""
+        self.left = True
+        stop = Stop(*self._name, None, detail, goes_back=True)
+        self.runner.end(stop.error())
+        return stop
 
     def leave(self, detail: str) -> dict[str, Living]:
         """The system goes back to a snapshot: no host works any more. Returns the hosts, which the next life may use.
@@ -188,17 +194,15 @@ class Life:
         the snapshot to which the system goes back.
         """
         with self.lock:
-            self.left = True
+            stop = self._end_by_going_back(detail)
             self.birth.end()
             self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
             self._metrics.stop()
-            stop = Stop(*self._name, None, detail, goes_back=True)
             self.members.tell_all("stop", stop)
             left = self.members.leave()
-            self.runner.end(stop.error())
             self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
             self.tidings.end(None)
-        threading.Thread(target=self.runner.close, name="rayshot-left", daemon=True).start()
+        threading.Thread(target=self.runner.leave, name="rayshot-left", daemon=True).start()
         return left
 
     def next(self, began: "NewLife") -> "Life":

@@ -15,14 +15,14 @@ from collections.abc import Iterable
 
 import ray
 
-from rayshot.errors import ConfigError, NoAnswer, SystemStopped
+from rayshot.errors import ConfigError, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.following import Following
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.succession import Heir
 from rayshot.runtime.ray.naming import find_coordinator, running_systems
-from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
@@ -77,7 +77,7 @@ def give_up(port: DriverPort, why: SystemStopped) -> None:
 def driver_port(system: str | None = None) -> DriverPort:
     """The port for a handle of `system`; if that is None, for a new actor. A port that is down says why when used.
 
-    Raises SystemStopped if no system runs, or several run and none can be chosen; NoAnswer.
+    Raises SystemStopped if no system runs, or several run and none can be chosen; NoAnswer, SystemRecovering.
     """
     with _lock:
         if system is None:
@@ -118,8 +118,9 @@ def _attach(system: str) -> DriverPort:
             system=system,
         )
     try:
-        identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
-    except (ray.exceptions.RayActorError, NoAnswer) as error:
+        with noticing_restart(system, coordinator):
+            identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
+    except ray.exceptions.RayActorError as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
     port = _new_port(identity)
     for other in [name for name, old in _attached.items() if old.down is not None]:

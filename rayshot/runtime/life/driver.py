@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import ray
 
-from rayshot.errors import ActorExited, SystemDown, SystemStopped
+from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.anonymous import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
@@ -21,12 +21,14 @@ from rayshot.runtime.channel.holding import Waiting
 from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.channel.peers import Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.coordinator.questions import FATE_S
 from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.leaving import wait_at_exit
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.ray.naming import find_coordinator, is_coordinator
 from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.packets import Answer, Status, pack
 
@@ -135,13 +137,19 @@ class DriverPort:
         return channel is None or channel.can_answer
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
-        """The Ray method that returns outcomes; None if the actor does not exist, and then the channel says why."""
+        """The Ray method that returns outcomes; None if the actor does not exist, and then the channel says why.
+
+        Raises NoAnswer, SystemRecovering.
+        """
         handle = self.find(channel.receiver)
-        if handle is None:
-            self._learn_why(channel.receiver)
-        else:
+        if handle is not None:
             channel.fetch = handle.result.remote
-        return channel.fetch
+            return channel.fetch
+        try:
+            self._learn_why(channel.receiver, FATE_S + SILENT_S)
+        except (NoAnswer, SystemRecovering) as error:
+            raise type(error)(f"{error.message}. This call was not sent", **error.evidence) from error
+        return None
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -297,9 +305,10 @@ class DriverPort:
 
     def connect(self, channel: OutChannel) -> None:
         """Find the receiver in the background."""
-        self.peers.submit(lambda: self._connect(channel))
+        self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None)
 
     def _connect(self, channel: Any) -> None:
+        """Raises any error while Ray's control service does not answer."""
         receiver = channel.receiver
         handle = self.find(receiver)
         if handle is None:
@@ -307,7 +316,7 @@ class DriverPort:
             return
         try:
             offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayError as error:
+        except ray.exceptions.RayActorError as error:
             log.debug("no connection to %s: %s", receiver, error)
             self._learn_why(receiver)
             return
@@ -362,10 +371,16 @@ class DriverPort:
         """The Ray handle of an actor; None if there is none."""
         return self.peers.find(receiver)
 
-    def _learn_why(self, receiver: str) -> None:
-        """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down."""
+    def _learn_why(self, receiver: str, within_s: float | None = None) -> None:
+        """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down.
+
+        Raises NoAnswer, SystemRecovering after `within_s` seconds; None: waits for the answer.
+        """
+        coordinator = self.identity.coordinator
         try:
-            fate = ray.get(self.identity.coordinator.fate.remote(receiver, self.incarnation))
+            with noticing_restart(self.system, coordinator):
+                asked = coordinator.fate.remote(receiver, self.incarnation)
+                fate = get_answer(asked, the_coordinator(self.system), within_s)
         except ray.exceptions.RayError as lost:
             self._close_without(str(lost))
             return

@@ -32,7 +32,7 @@ def check_label(label: str) -> str:
 def enroll(line: Line) -> dict[str, int]:
     """Wait until the coordinator has let this driver in; returns what the program's earlier processes have told.
 
-    Raises NameInUse, SnapshotAborted, SystemDown, NoAnswer; then this driver is given up.
+    Raises NameInUse, NotReady, SnapshotAborted, SystemDown, NoAnswer; then this driver is given up.
     """
     try:
         return _patiently_enrolled(line)

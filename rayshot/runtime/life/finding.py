@@ -67,7 +67,8 @@ def attach(name: str | None = None, address: str | None = None, *, as_: str | No
         ConfigError: several systems or several local clusters run and none was named; this process is connected to
             another cluster, or belongs to an actor; the name or the address is not valid. With `as_` also: it is not a
             name, this process is a driver of the system already, or it runs a plain task, and Ray keeps it for others.
-        NoAnswer: the system's coordinator does not answer.
+        NotReady: with `as_`; the system could not let the program in for 300 s: the message says why.
+        NoAnswer: the system's coordinator does not answer. SystemRecovering: nor does it, as Ray starts it again.
     """
     check_no_actor()
     if name is not None:
@@ -80,9 +81,10 @@ def attach(name: str | None = None, address: str | None = None, *, as_: str | No
 
 
 def look(name: str, where: str, patience_s: float = SILENT_S) -> System:
-    """As `attach`, but for reading only, and in any state of the system. Raises SystemNotFound, NoAnswer.
+    """As `attach`, but for reading only, and in any state of the system.
 
-    The coordinator has `patience_s` seconds to answer, but at least LOOK_S and at most SILENT_S.
+    The coordinator has `patience_s` seconds to answer, but at least LOOK_S and at most SILENT_S. Raises SystemNotFound,
+    NoAnswer, SystemRecovering.
     """
     coordinator = find_coordinator(name)
     if coordinator is None:

@@ -81,7 +81,7 @@ class Lasting:
         self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)
         self.durable_calls = DurableCalls(self._end_dropped)
-        self.presence = Presence(self.name, identity, self._submit, self._lose_coordinator)
+        self.presence = Presence(self.name, identity, self._insist, self._lose_coordinator)
 
     def take_mentioned(self) -> set[str]:
         """See DriverSender. A life may end between the encoding of a message and this."""
@@ -114,8 +114,8 @@ class Lasting:
         if not self.durable_calls.postpone(name):
             self.port.end_dropped(name)
 
-    def _submit(self, task: Callable[[], None]) -> None:
-        self.port.peers.submit(task)
+    def _insist(self, task: Callable[[], None]) -> None:
+        self.port.peers.insist(task, lambda: False)
 
     def _lose_coordinator(self, detail: str) -> None:
         self.port.lose_coordinator(detail)

@@ -7,11 +7,10 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ActorNotFound, NoAnswer, RayshotError, SystemDown, SystemRecovering, SystemStopped
+from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.suggestion import did_you_mean
 from rayshot.runtime.life.driver import DriverPort
-from rayshot.runtime.ray.state import was_just_away
-from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_told, the_coordinator
+from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
 from rayshot.runtime.wire.initiation import some_names
 
@@ -69,23 +68,8 @@ class Line:
         Raises SystemDown; NoAnswer after SILENT_S, but SystemRecovering if Ray starts the coordinator again.
         """
         self.check_open()
-        try:
+        with noticing_restart(self.name, self.coordinator):
             return self.answer(getattr(self.coordinator, method).remote(*args), SILENT_S)
-        except NoAnswer:
-            if not self._coordinator_was_away():
-                raise
-        raise SystemRecovering(
-            f"{the_coordinator(self.name)} died, and Ray starts it again. It has not answered for {SILENT_S:g} s: it "
-            "may wait for a node or for the storage. The system goes on by itself then",
-            system=self.name,
-        )
-
-    def _coordinator_was_away(self) -> bool:
-        try:
-            return was_just_away(self.coordinator, SILENT_S)
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-            log.info("nobody knows now whether %s is started again: %r", the_coordinator(self.name), error)
-            return False
 
     def hosts(self) -> dict[str, Any]:
         """Ray handles of all living actors, by name. Waits while the system goes back, as `ask_until_settled`.

@@ -19,7 +19,7 @@ from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.ray.cluster import connect, connected_to, refuse_client
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name, find_coordinator
-from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
+from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import Keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
@@ -83,17 +83,22 @@ def is_local(location: str) -> bool:
 
 
 def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIdentity:
-    """The identity of a running life. Raises ClusterRefused if another version of rayshot runs it; NoAnswer."""
-    version = getattr(coordinator, "version", None)  # an older one has no such method
-    theirs = None if version is None else get_answer(version.remote(), the_coordinator(name), within_s)
-    if theirs != rayshot.__version__:
-        raise ClusterRefused(
-            f"system {name!r} in the Ray cluster at {connected_to()} runs with rayshot {theirs or '(an older one)'}, "
-            f"and this is rayshot {rayshot.__version__}: install the version of the cluster",
-            theirs=theirs,
-            ours=rayshot.__version__,
-        )
-    identity = get_answer(coordinator.identity.remote(), the_coordinator(name), within_s)
+    """The identity of a running life.
+
+    Raises ClusterRefused if another version of rayshot runs it; NoAnswer, SystemRecovering.
+    """
+    with noticing_restart(name, coordinator):
+        version = getattr(coordinator, "version", None)  # an older one has no such method
+        theirs = None if version is None else get_answer(version.remote(), the_coordinator(name), within_s)
+        if theirs != rayshot.__version__:
+            raise ClusterRefused(
+                f"system {name!r} in the Ray cluster at {connected_to()} runs with rayshot "
+                f"{theirs or '(an older one)'}, and this is rayshot {rayshot.__version__}: install the version of the "
+                "cluster",
+                theirs=theirs,
+                ours=rayshot.__version__,
+            )
+        identity = get_answer(coordinator.identity.remote(), the_coordinator(name), within_s)
     assert isinstance(identity, HostIdentity)
     return identity
 
@@ -101,14 +106,15 @@ def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIde
 def await_start(name: str, coordinator: Any, patience_s: float) -> str:
     """Wait while another program begins or restores a system; return its state then.
 
-    Raises ConfigError if this takes longer than `patience_s` seconds; NoAnswer.
+    Raises ConfigError if this takes longer than `patience_s` seconds; NoAnswer, SystemRecovering.
     """
     deadline = time.monotonic() + patience_s
     state = ""
 
     def is_over(timeout_s: float) -> bool:
         nonlocal state
-        state = get_answer(coordinator.state.remote(), the_coordinator(name))
+        with noticing_restart(name, coordinator):
+            state = get_answer(coordinator.state.remote(), the_coordinator(name))
         if state not in (LOADING, BEGINNING):
             return True
         if time.monotonic() > deadline:

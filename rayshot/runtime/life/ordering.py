@@ -11,11 +11,13 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.progress import describe, wait_with_progress
+from rayshot.runtime.wire.answers import SILENT_S, the_coordinator
 from rayshot.runtime.wire.keyring import offer_keys
 
 LOOK_S = 5.0
 PING_S = 15.0
 """While the coordinator takes a snapshot, a driver asks it every LOOK_S whether it lives; it answers within PING_S."""
+STATUS_S = 1.0
 
 
 def take_snapshot(line: Line, order: Order, within_s: float = inf) -> Committed:
@@ -49,12 +51,19 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
             line.answer(line.coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
         return bool(ready)
 
+    def progress() -> str:
+        try:
+            return describe(line.answer(line.coordinator.status.remote(), STATUS_S))
+        except (NoAnswer, ray.exceptions.ActorUnavailableError):  # `is_there` finds out what this means
+            return f"{the_coordinator(line.name)} does not say how far it is"
+
     try:
-        wait_with_progress(is_there, lambda: describe(line.ask("status")))
+        wait_with_progress(is_there, progress)
         committed: Committed = line.answer(ref, PING_S)
     except ray.exceptions.ActorUnavailableError as error:
-        with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
-            line.check_running()
+        if deadline - time.monotonic() > SILENT_S:
+            with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
+                line.check_running()
         raise SnapshotAborted(
             "the coordinator died while it took the snapshot, and Ray starts it again: the system lives. The "
             "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",

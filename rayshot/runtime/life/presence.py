@@ -18,20 +18,20 @@ AGAIN_S = 0.5
 class Presence:
     """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
-    `name` is the driver's, `identity` that of its life. `submit` runs functions that may block. `on_gone` is called
-    with a text when the coordinator is gone for good.
+    `name` is the driver's, `identity` that of its life. `insist` runs a function that may block, until it
+    raises no error. `on_gone` is called with a text when the coordinator is gone for good.
     """
 
     def __init__(
         self,
         name: str,
         identity: HostIdentity,
-        submit: Callable[[Callable[[], None]], None],
+        insist: Callable[[Callable[[], None]], None],
         on_gone: Callable[[str], None],
     ) -> None:
         self._name = name
         self._system, self._coordinator = identity.system, identity.coordinator
-        self._submit = submit
+        self._insist = insist
         self._on_gone = on_gone
         self._held: Any = None
         self._announce()
@@ -43,7 +43,7 @@ class Presence:
 
     def _ended(self, error: object) -> None:
         """The coordinator's process is gone, or its connection was lost."""
-        self._submit(lambda: self._announce_again(str(error)))
+        self._insist(lambda: self._announce_again(str(error)))
 
     def _announce_again(self, detail: str) -> None:
         if ray.is_initialized() and not is_coordinator(self._system, self._coordinator):

@@ -1,13 +1,15 @@
 """What a driver does with the news of its system: durable snapshots cover what it keeps, and a later life begins."""
 
 import logging
+import time
 from collections.abc import Collection
 
-from rayshot.errors import ConfigError, NameTaken, NoAnswer, SystemRecovering, SystemStopped
+from rayshot.errors import ConfigError, NameTaken
 from rayshot.protocol.driver import CutCommitted, RolledBack
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.life.keeping_port import KeepingPort
+from rayshot.runtime.life.presence import AGAIN_S
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending
 
@@ -56,19 +58,25 @@ class Heir:
     def make_actors(self) -> None:
         """Make the driver's actors that the snapshot lacks. Ray is called, so nobody may hold the lock.
 
-        The snapshot may hold an actor without its creation: then the coordinator has brought the actor back.
+        The snapshot may hold an actor without its creation: then the coordinator has brought the actor back. While
+        nobody says so, or Ray makes no process, `take_over` returns False: otherwise the actor would be lost.
         """
         port, lasting = self.port, self._old.lasting
         with port.lock:
             missing = lasting.creations.without(self._back.sent, self._back.ended)
         for name, specification in missing.items():
-            if name not in self._made:
-                self._made.add(name)
-                try:
-                    if port.is_there(name) is None:
-                        port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
-                except (NameTaken, ConfigError, NoAnswer, SystemStopped, SystemRecovering) as error:
-                    log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
+            if name in self._made:
+                continue
+            try:
+                if port.is_there(name) is None:
+                    port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
+            except (NameTaken, ConfigError) as error:
+                log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
+            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+                log.warning("%s: actor %r cannot be made again yet: %r", port.name, name, error)
+                time.sleep(AGAIN_S)
+                continue
+            self._made.add(name)
 
     def take_over(self) -> bool:
         """Go on with everything that the old port has; it raises SystemRecovering from now on. Call under the lock.

@@ -481,7 +481,11 @@ class System(ComesBack):
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if ray.is_initialized() and self._port.lasting.left is None:  # else Ray would look in another cluster
-            take_down(self.name, self._coordinator, self.incarnation)
+            try:
+                take_down(self.name, self._coordinator, self.incarnation)
+            except BaseException:  # Ray's control service may not answer now
+                self._line.closed = False
+                raise
 
     def learn_why_stopped(self) -> None:
         """The system is stopped: from now on each request to it raises an error that says why."""

@@ -1,12 +1,17 @@
 """Answers that a driver waits for, with a time limit: a process that is stopped or cut off never answers."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
 
 from rayshot.errors import NoAnswer, RayshotError, SystemRecovering
+from rayshot.runtime.ray.state import was_just_away
+
+log = logging.getLogger("rayshot")
 
 SILENT_S = 30.0
 """The default limit in seconds. A living process answers in milliseconds, on a busy machine in some seconds."""
@@ -17,8 +22,8 @@ UNTIL_ANSWERED = -1
 """A value for Ray's `max_task_retries`: Ray repeats calls that do not reach a process, not calls that raise there."""
 
 
-def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
-    """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds."""
+def get_answer(ref: Any, whom: str, within_s: float | None = SILENT_S) -> Any:
+    """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds, if given."""
     try:
         return ray.get(ref, timeout=within_s)
     except ray.exceptions.GetTimeoutError as error:
@@ -36,6 +41,35 @@ def get_told(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
         return get_answer(ref, whom, within_s)
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, RayshotError) else error) from None
+
+
+@contextmanager
+def noticing_restart(system: str, coordinator: Any) -> Iterator[None]:
+    """Inside, a coordinator is asked. If it does not answer as Ray starts it again, NoAnswer becomes SystemRecovering.
+
+    Ray calls it "restarting" until its constructor returns, and this needs a node and the storage.
+    """
+    try:
+        yield
+    except NoAnswer as error:
+        if error.evidence.get("whom") != the_coordinator(system) or not _was_away(system, coordinator):
+            raise
+        silent_s = error.evidence["seconds"]
+    else:
+        return
+    raise SystemRecovering(
+        f"{the_coordinator(system)} died, and Ray starts it again. It has not answered for {silent_s:g} s: it may wait "
+        "for a node or for the storage. The system goes on by itself then",
+        system=system,
+    )
+
+
+def _was_away(system: str, coordinator: Any) -> bool:
+    try:
+        return was_just_away(coordinator, SILENT_S)
+    except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+        log.info("nobody knows now whether %s is started again: %r", the_coordinator(system), error)
+        return False
 
 
 def ask_until_settled(ask: Callable[[], Any]) -> Any:

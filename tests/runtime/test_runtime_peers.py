@@ -1,0 +1,81 @@
+"""What a process does while Ray's control service does not answer: it asks again."""
+
+import threading
+
+import pytest
+import ray
+
+from rayshot.runtime.channel import peers
+from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.life import system as runtime_system
+from tests.runtime.workloads import Account
+from tests.waiting import eventually
+
+SILENT = ray.exceptions.RpcError("the control service does not answer")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(peers, "AGAIN_S", 0.01)
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Tries a task that fails `failures` times, until it is over after `over` checks; returns how often it ran."""
+    monkeypatch.setattr(peers.ray, "is_initialized", lambda: True)
+    insisting = Peers("bank", 1)
+    monkeypatch.setattr(insisting, "submit", lambda task: task())
+
+    def trying(failures, over=99):
+        ran, checks = [], iter(range(over))
+
+        def task():
+            ran.append(1)
+            if len(ran) <= failures:
+                raise SILENT
+
+        insisting.insist(task, lambda: next(checks, None) is None)
+        return len(ran)
+
+    return trying
+
+
+def test_a_task_that_fails_is_done_again_until_it_succeeds_or_nobody_needs_it(tried, monkeypatch):
+    assert (tried(0), tried(3), tried(9, over=2), tried(9, over=0)) == (1, 4, 2, 0)
+    monkeypatch.setattr(peers.ray, "is_initialized", lambda: False)
+    assert tried(0) == 0, "to ask Ray would start it"
+
+
+@pytest.mark.ray
+def test_a_receiver_that_cannot_be_looked_up_now_is_connected_later(system, monkeypatch):
+    find, fails = Peers.find, iter([SILENT, SILENT])
+
+    def unreliable(self, name):
+        if threading.current_thread().name == "rayshot-peers":
+            for error in fails:
+                raise error
+        return find(self, name)
+
+    monkeypatch.setattr(Peers, "find", unreliable)
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote(), timeout=30) == 1
+    assert list(fails) == []
+
+
+@pytest.mark.ray
+def test_a_shutdown_that_failed_is_done_by_the_next_one(system, monkeypatch):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+
+    def fail(*_):
+        raise SILENT
+
+    with monkeypatch.context() as patch, pytest.raises(ray.exceptions.RpcError):
+        patch.setattr(runtime_system, "take_down", fail)
+        system.shutdown()
+    system.shutdown()
+    eventually(lambda: not [name for name in named_actors() if system.name in name] or None)
+
+
+def named_actors():
+    return [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)]
