@@ -52,7 +52,7 @@ test: setup java chromium azurite metrics
 
 # Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -m acceptance $(BESIDE)
+	@$(BIN)/python -m pytest -m acceptance $(BESIDE) --timeout 1800 --timeout-method signal
 
 # The pipeline's driver and JVM, killed behind each commit to each table of each format.
 kills: setup java
