@@ -165,7 +165,8 @@ class Method:
 
         Raises:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
-            SystemDown: the system takes no more messages.
+            SystemDown: the system takes no more messages, or goes back to a snapshot and does not take this one now.
+            NoAnswer: nothing was sent; in a program that has not used the system yet, or with `remote`.
         """
         append: Callable[..., None]
         try:

@@ -18,6 +18,7 @@ from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.recovering import LetGo
+from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.life import (
     attaching,
@@ -31,6 +32,7 @@ from rayshot.runtime.life import (
     letting_go,
     succession,
 )
+from rayshot.runtime.wire import answers
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
@@ -263,7 +265,7 @@ class World:
         fake = SimpleNamespace(
             exceptions=ray.exceptions, get=get, wait=wait, put=self._put, is_initialized=lambda: True
         )
-        for module in (attaching, calls, driver, following, keeping_port, kept_calls):
+        for module in (answers, attaching, calls, driver, following, keeping_port, kept_calls, peers, succession):
             monkeypatch.setattr(module, "ray", fake)
         monkeypatch.setattr(lasting, "new_driver_name", lambda _label: "driver:1")
         monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself

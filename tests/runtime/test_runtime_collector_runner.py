@@ -209,13 +209,11 @@ def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_ba
 
 def test_who_waits_for_a_slow_storage_is_answered_also_when_the_system_went_back(runner, monkeypatch):
     runner, committer, _ = runner
-    monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
+    monkeypatch.setattr(commit_queue, "CLOSE_S", 0.0)
     request = Request(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     runner.end(SystemRecovering("it goes back"))
-    leaving = threading.Thread(target=runner.leave)
-    leaving.start()
-    committer.answer.set()
-    leaving.join(20)
+    threading.Timer(0.2, committer.answer.set).start()
+    runner.leave()
     assert request.wait().record == committer.record

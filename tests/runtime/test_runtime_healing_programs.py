@@ -16,6 +16,7 @@ from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import questions
 from rayshot.runtime.life import attaching, driver, keeping_port, line, succession
 from rayshot.runtime.life.opening import identify
+from rayshot.runtime.ray.naming import actor_name, named_actors
 from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
@@ -146,9 +147,8 @@ def test_a_call_that_nobody_can_take_or_refuse_is_given_up(new_system, tmp_path,
     child, pid = system.actors()["child"], pid_of(system, "child")  # this program has not looked for its process
     (tmp_path / "shots").rename(tmp_path / "unmounted")
     kill_coordinator(system, pid)
-    eventually(
-        lambda: was_just_away(system._identity.coordinator, 0.0) and system._port.peers.find("child") is None, 20
-    )
+    gone = lambda: not named_actors(actor_name(system.name, 1, "child"))  # noqa: E731
+    eventually(lambda: was_just_away(system._identity.coordinator, 0.0) and gone(), 20)
     monkeypatch.setattr(driver, "FATE_S", 0.2)
     monkeypatch.setattr(driver, "SILENT_S", 0.3)
     with pytest.raises(SystemRecovering, match=r"died, and Ray starts it again.*This call was not sent"):

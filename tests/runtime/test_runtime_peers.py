@@ -4,10 +4,13 @@ import threading
 
 import pytest
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rayshot.errors import NoAnswer, SystemRecovering
 from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.wire import answers
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
@@ -44,6 +47,34 @@ def test_a_task_that_fails_is_done_again_until_it_succeeds_or_nobody_needs_it(tr
     assert (tried(0), tried(3), tried(9, over=2), tried(9, over=0)) == (1, 4, 2, 0)
     monkeypatch.setattr(peers.ray, "is_initialized", lambda: False)
     assert tried(0) == 0, "to ask Ray would start it"
+
+
+def test_an_error_that_is_not_rays_ends_a_task(monkeypatch):
+    monkeypatch.setattr(peers.ray, "is_initialized", lambda: True)
+    insisting = Peers("bank", 1)
+    monkeypatch.setattr(insisting, "submit", lambda task: task())
+    with pytest.raises(ZeroDivisionError):
+        insisting.insist(lambda: 1 // 0, lambda: False)
+
+
+def test_nobody_waits_for_a_control_service_that_says_nothing(monkeypatch):
+    monkeypatch.setattr(answers, "CONTROL_SERVICE_S", 0.1)
+    monkeypatch.setattr(answers, "was_just_away", lambda *_: threading.Event().wait())
+    silent = NoAnswer("it is silent", whom=answers.the_coordinator("bank"), seconds=30.0)
+    with pytest.raises(NoAnswer), answers.noticing_restart("bank", None):
+        raise silent
+    monkeypatch.setattr(answers, "was_just_away", lambda *_: True)
+    with pytest.raises(SystemRecovering), answers.noticing_restart("bank", None):
+        raise silent
+
+
+@pytest.mark.ray
+def test_an_actor_that_can_never_start_ends_its_channel(system):
+    nowhere = NodeAffinitySchedulingStrategy("a" * 56, soft=False)
+    alice = Account.options(name="alice", scheduling_strategy=nowhere).remote(1)
+    with pytest.raises(ray.exceptions.ActorUnschedulableError):  # as of a plain actor
+        ray.get(alice.read.remote(), timeout=60)
+    eventually(lambda: [letter for letter in system.dead_letters() if letter.receiver == "alice"] or None)
 
 
 @pytest.mark.ray

@@ -1,5 +1,6 @@
 """Programs that attach under a name: when they died and come back, they go on where they were."""
 
+import contextlib
 import os
 import random
 import signal
@@ -12,10 +13,11 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import ConfigError, NameInUse, NotReady
+from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolling
-from rayshot.runtime.life import attaching
+from rayshot.runtime.life import attaching, enrolment
+from rayshot.runtime.life.line import Line
 from tests.processes import search_path
 from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, until_it_runs
 from tests.waiting import eventually
@@ -217,19 +219,41 @@ def test_without_a_name_nothing_is_told(system):
     assert report(system)["state"] == "running"
 
 
-def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):
+@contextlib.contextmanager
+def unable_to_go_back(system, tmp_path):
+    """An actor has died, and the storage with the snapshots is away. Behind the block the system runs again."""
     (tmp_path / "shots").rename(tmp_path / "unmounted")
     kill(system, "other")
     eventually(lambda: "is its volume mounted?" in report(system)["recovering"] or None, 20)
-    in_coordinator(system, RECOVERY_WAIT_S=0.5)
-    with pytest.raises(NotReady, match=r"'ingest-7' was not let in for 0\.5 s: the system is recovering"):
-        attached_as(system)
-    with pytest.raises(NotReady, match=r"driver:1\.ingest-7 has died"):  # who died is given up before that
-        ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._let_in("driver:1.ingest-7")))
+    yield
     if (tmp_path / "shots").exists():  # a beat of the system may have made it
         (tmp_path / "shots").rename(tmp_path / "other")
     (tmp_path / "unmounted").rename(tmp_path / "shots")
     until_it_runs(system)
+
+
+def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):
+    with unable_to_go_back(system, tmp_path):
+        in_coordinator(system, RECOVERY_WAIT_S=0.5)
+        with pytest.raises(NotReady, match=r"'ingest-7' was not let in for 0\.5 s: the system is recovering"):
+            attached_as(system)
+        in_coordinator(system, RECOVERY_WAIT_S=300.0)
+        with pytest.raises(NotReady, match=r"driver:1\.ingest-7 has died"):  # who died is given up at once
+            ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._let_in("driver:1.ingest-7")))
+    assert attached_as(system).told == {}
+
+
+def test_a_program_that_gave_up_attaching_keeps_no_name(system, tmp_path, monkeypatch):
+    def silent(*_args, **_options):
+        raise NoAnswer("the coordinator")
+
+    with unable_to_go_back(system, tmp_path):
+        with monkeypatch.context() as patch, pytest.raises(NoAnswer):
+            patch.setattr(enrolment, "LOOK_S", 0.1)
+            patch.setattr(Line, "ask", silent)
+            attached_as(system)
+        known = lambda self: [driver for driver in self._drivers if label_of(driver)]  # noqa: E731
+        eventually(lambda: ray.get(system._identity.coordinator.__ray_call__.remote(known)) == [] or None)
     assert attached_as(system).told == {}
 
 
@@ -242,4 +266,5 @@ def test_an_actor_that_hangs_keeps_a_program_waiting_no_longer_than_said(new_sys
     with pytest.raises(NotReady, match=r"ledger did not answer for 0\.5 s"):
         attached_as(system)
     os.kill(pid, signal.SIGCONT)
+    in_coordinator(system, RECOVERY_WAIT_S=300.0, CLOSE_S=30.0)
     assert attached_as(system).told == {}

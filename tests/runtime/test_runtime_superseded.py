@@ -65,6 +65,12 @@ def test_late_news_of_a_process_that_died_close_nothing(drivers, mailbox):
     assert NEW not in drivers
 
 
+def test_a_loaded_actor_knows_the_present_process_of_a_program_also_if_it_died(drivers, mailbox):
+    drivers.close(NEW)
+    drivers.supersede({"ingest": NEW})
+    assert OLD in drivers
+
+
 def test_names_of_drivers_say_under_which_name_their_program_attached(monkeypatch):
     context = Mock()
     monkeypatch.setattr(naming.ray, "get_runtime_context", lambda: context)

@@ -15,8 +15,8 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
-from rayshot.runtime.coordinator import under_way
+from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemRecovering, SystemStopped
+from rayshot.runtime.coordinator import collector_runner, commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import line, ordering, progress
 from rayshot.runtime.life import system as runtime_system
@@ -128,12 +128,21 @@ def test_a_stop_with_little_time_does_not_wait_for_the_next_coordinator(system, 
     alice.pause_until.tell(tmp_path / "go")
     monkeypatch.setattr(line.Line, "check_running", lambda _: pytest.fail("nobody may answer in time"))
     with ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(system.order, Order(), 10.0)
+        asked = asking.submit(system.order, Order(), 25.0)
         eventually(lambda: system.status().snapshots or None)
         kill_coordinator(system)
         with pytest.raises(SnapshotAborted, match="the coordinator died while it took the snapshot"):
             asked.result(30)
         (tmp_path / "go").touch()
+
+
+def test_who_waits_for_the_way_back_with_little_time_waits_for_no_answer_longer(system, coordinator_pid, monkeypatch):
+    def goes_back(*_):
+        raise SystemRecovering("it goes back")
+
+    monkeypatch.setattr(runtime_system, "take_snapshot", goes_back)
+    with stopped(coordinator_pid), pytest.raises(NoAnswer, match="has not answered for 1 s"):
+        system.order(Order(), 0.5)
 
 
 def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, monkeypatch):
@@ -170,6 +179,29 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):
         ray.get(first)
     assert ray.get(alice.read.remote()) == 1
+
+
+@pytest.mark.acceptance("X10")
+@pytest.mark.parametrize("max_failures", [0, 3], ids=["it stops", "it goes back"])
+def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_actor_dies(new_system, max_failures):
+    failure = rayshot.FailureConfig(scope="system", max_failures=max_failures, backoff_s=0.0)
+    system = new_system(failure=failure, snapshot=rayshot.SnapshotConfig(interval_s=None, timeout_s=2.0))
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    system.snapshot()
+
+    def hang(self):
+        commit_queue.CLOSE_S = 0.1
+        under_way.STORE_S = collector_runner.STORE_S = 0.5
+        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
+
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(hang))
+    asked = coordinator.snapshot.remote(Order())
+    eventually(lambda: [one for one in system.status().snapshots if one.recorded] or None)
+    os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
+    with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):
+        ray.get(asked, timeout=30)
 
 
 def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path):

@@ -351,20 +351,20 @@ class Channels:
             self.connect(channel)
 
     def _connect(self, channel: OutChannel) -> None:
-        """Raises any error while Ray's control service does not answer."""
+        """Raises RayError while Ray's control service or the coordinator does not answer."""
         receiver = channel.receiver
+        handle = self._find(receiver)
+        if handle is None:
+            fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
+            if isinstance(fate, Ending):
+                with self.lock:
+                    self.receiver_ended(receiver, fate.detail)
+            return
         try:
-            handle = self._find(receiver)
-            if handle is None:
-                fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
-                if isinstance(fate, Ending):
-                    with self.lock:
-                        self.receiver_ended(receiver, fate.detail)
-                return
             offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
-            return  # the receiver or the coordinator died: the system stops
+            return  # the receiver died: the system stops or goes back
         with self.lock:
             if offer is not None:
                 self._learn_offer(receiver, offer)

@@ -27,7 +27,9 @@ class DeadDrivers:
 
     def supersede(self, programs: Mapping[str, str]) -> None:
         """Of each of these labels only one driver, the present one, may send: close all others."""
-        self._programs |= {label: one for label, one in programs.items() if one not in self._names}  # late news
+        for label, driver in programs.items():
+            if driver not in self._names or label not in self._programs:  # otherwise the news are late
+                self._programs[label] = driver
         for driver in self._mailbox.senders() - self._names:
             if self._is_superseded(driver):
                 self.close(driver)

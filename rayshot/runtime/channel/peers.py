@@ -14,7 +14,7 @@ from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from rayshot.runtime.ray.roster import Roster
 
 log = logging.getLogger("rayshot")
-AGAIN_S = 1.0
+AGAIN_S, AGAIN_S_MAX = 1.0, 10.0
 
 
 class Peer(Protocol):
@@ -52,15 +52,17 @@ class Peers:
         threading.Thread(target=_run, args=(task,), name="rayshot-peers", daemon=True).start()
 
     def insist(self, task: Callable[[], None], is_over: Callable[[], bool]) -> None:
-        """As `submit`, and if the task raises, again after a pause, unless `is_over()` or this process left Ray."""
+        """As `submit`, and if the task raises Ray's errors, again after pauses, unless `is_over()` or Ray was left."""
 
         def until_done() -> None:
+            pause_s = AGAIN_S
             while ray.is_initialized() and not is_over():  # otherwise a question would start Ray anew
                 try:
                     task()
-                except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-                    log.warning("Ray does not answer now, and is asked again: %r", error)
-                    time.sleep(AGAIN_S)
+                except ray.exceptions.RayError as error:
+                    log.warning("Ray does not answer now, and is asked again in %g s: %r", pause_s, error)
+                    time.sleep(pause_s)
+                    pause_s = min(2 * pause_s, AGAIN_S_MAX)
                 else:
                     return
 

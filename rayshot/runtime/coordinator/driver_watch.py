@@ -77,6 +77,12 @@ class DriverWatch(Inquiry):
         self._places[name] = place
         self._look_now.set()
 
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def give_up_driver(self, name: str) -> None:
+        """A process will send nothing through this driver of it."""
+        if self._drivers.pop(name, None) is not None:
+            self._tell_of_death(name)
+
     @property
     def dead_drivers(self) -> frozenset[str]:
         """The drivers that died. They stay dead in all lives that the system goes back to."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import ray
 
-from rayshot.errors import NameInUse, NotReady, SnapshotAborted, SystemRecovering
+from rayshot.errors import NameInUse, NoAnswer, NotReady, SnapshotAborted, SystemRecovering
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator.clock import TICK_S
@@ -49,13 +49,8 @@ class Enrolling(DriverWatch):
         Returns how many tells and calls of earlier processes of that label each actor has for ever. Raises NameInUse;
         NotReady after RECOVERY_WAIT_S seconds; SnapshotAborted, if this cannot be made durable; SystemDown.
         """
-        try:
-            self._take_turn(driver)
-            return self._let_in(driver)
-        except BaseException:
-            self._drivers.pop(driver, None)
-            self._places.pop(driver, None)  # its process gives it up, and may try again with another one
-            raise
+        self._take_turn(driver)
+        return self._let_in(driver)
 
     def _let_in(self, driver: str) -> dict[str, int]:
         deadline = time.monotonic() + RECOVERY_WAIT_S
@@ -99,7 +94,7 @@ class Enrolling(DriverWatch):
         request = Request(life.runner.config.mode, Order(driver=driver), "request")
         try:
             committed = life.ask(request)
-        except (SnapshotAborted, SystemRecovering):
+        except (SnapshotAborted, SystemRecovering, NoAnswer):
             if life.left:
                 return WENT_BACK
             raise
@@ -116,6 +111,8 @@ class Enrolling(DriverWatch):
         Actors that join from now on hear it then.
         """
         with life.lock:
+            if self.programs.get(label_of(driver)) != driver:
+                raise NotReady(f"{driver} has died, and the next process of its program has come")
             hosts = dict(life.members.hosts)
             orders = {name: life.members.order(host, "supersede", driver) for name, host in hosts.items()}
         if orders:

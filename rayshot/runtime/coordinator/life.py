@@ -343,7 +343,7 @@ class Life:
     def tick(self, now: float) -> None:
         """Do all that is due; see `CollectorRunner.tick`."""
         with self.lock:
-            if not self.left:
+            if not self.left or self.stopped is not None:  # see `CollectorRunner.leave` for others
                 self.runner.tick(now)
 
     def nodes_in_use(self) -> set[str]:

@@ -68,8 +68,9 @@ def shut(port: DriverPort) -> None:
 
 
 def give_up(port: DriverPort, why: SystemStopped) -> None:
-    """The program could not attach through this port after all."""
+    """The program could not attach through this port after all. The coordinator treats it as dead from now on."""
     port.close(why)
+    port.lasting.presence.end()
     with _lock:
         _begun[:] = [other for other in _begun if other is not port]
 
@@ -141,7 +142,7 @@ def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
 def _go_back(old: KeepingPort, back: WentBack) -> None:
     """The system went back to a snapshot: from now on the port of its next life is here in the place of `old`."""
     heir = Heir(old, back)
-    while old.down is None:
+    while old.down is None and ray.is_initialized():
         heir.make_actors()
         with _lock, old.lock:  # in one step: who is refused by the old port finds the new one
             if old.down is None and heir.take_over():

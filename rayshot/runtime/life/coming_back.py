@@ -4,6 +4,7 @@ import inspect
 import time
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 from rayshot.errors import ConfigError, NotReady, SystemRecovering
 from rayshot.runtime.life.keeping_port import KeepingPort
@@ -29,15 +30,23 @@ class ComesBack:
         Raises NotReady after `within_s` seconds, and up to 30 s later if the coordinator does not answer as Ray starts
         it again; NoAnswer if it does not answer otherwise; SystemDown if the system takes no messages any more.
         """
+        self._await_running(within_s)
+
+    def _await_running(self, within_s: float, silent_s: float | None = None) -> None:
+        """As `wait_until_running`; the coordinator has `silent_s` seconds for each answer, see `Line.ask`."""
         line, deadline = self._line, time.monotonic() + within_s
+
+        def ask(question: str) -> Any:
+            return line.ask(question, within_s=silent_s)
+
         while True:
             late = time.monotonic() >= deadline
             try:
-                recovers = line.ask("state") == RECOVERING or line.ask("identity").incarnation > line.port.incarnation
-                line.check_running()
+                recovers = ask("state") == RECOVERING or ask("identity").incarnation > line.port.incarnation
+                line.check_running(silent_s)
                 if not recovers:
                     return
-                detail = line.ask("status")["recovering"] if late else ""
+                detail = ask("status")["recovering"] if late else ""
             except SystemRecovering as error:
                 detail, late = error.message, time.monotonic() >= deadline
             if late:

@@ -149,6 +149,9 @@ class DriverPort:
             self._learn_why(channel.receiver, FATE_S + SILENT_S)
         except (NoAnswer, SystemRecovering) as error:
             raise type(error)(f"{error.message}. This call was not sent", **error.evidence) from error
+        except ray.exceptions.RayError as error:
+            whom = the_coordinator(self.system)
+            raise NoAnswer(f"{whom} cannot be reached now: {error}. This call was not sent") from error
         return None
 
     def spawn(
@@ -193,7 +196,7 @@ class DriverPort:
         if handle is not None:
             when_answered(
                 handle.watch.remote(),
-                lambda _: None if self.down else self.peers.submit(lambda: self._learn_why(name)),
+                lambda _: self._ask_why(name),
             )
 
     def meet(self, name: str) -> None:
@@ -291,12 +294,12 @@ class DriverPort:
         if answer.status is Status.GONE:
             self.peers.submit(lambda: self.close(SystemStopped(answer.detail, system=self.system)))
         else:
-            self.peers.submit(lambda: self._learn_why(receiver))
+            self._ask_why(receiver)
 
     def lost(self, receiver: str, error: Exception) -> bool:
         """A Ray call failed. If the receiver died, ask the coordinator why. Returns whether to try again."""
         if isinstance(error, ray.exceptions.ActorDiedError):
-            self.peers.submit(lambda: self._learn_why(receiver))
+            self._ask_why(receiver)
             return False
         return True
 
@@ -308,7 +311,7 @@ class DriverPort:
         self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None)
 
     def _connect(self, channel: Any) -> None:
-        """Raises any error while Ray's control service does not answer."""
+        """Raises RayError while Ray's control service does not answer."""
         receiver = channel.receiver
         handle = self.find(receiver)
         if handle is None:
@@ -316,7 +319,7 @@ class DriverPort:
             return
         try:
             offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayError as error:
             log.debug("no connection to %s: %s", receiver, error)
             self._learn_why(receiver)
             return
@@ -371,10 +374,15 @@ class DriverPort:
         """The Ray handle of an actor; None if there is none."""
         return self.peers.find(receiver)
 
+    def _ask_why(self, receiver: str) -> None:
+        """As `_learn_why`, in the background, and until the coordinator can be reached."""
+        self.peers.insist(lambda: self._learn_why(receiver), lambda: self.down is not None)
+
     def _learn_why(self, receiver: str, within_s: float | None = None) -> None:
         """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down.
 
-        Raises NoAnswer, SystemRecovering after `within_s` seconds; None: waits for the answer.
+        Raises NoAnswer, SystemRecovering after `within_s` seconds, None: waits for the answer; RayError if the
+        coordinator cannot be reached now.
         """
         coordinator = self.identity.coordinator
         try:
@@ -382,6 +390,8 @@ class DriverPort:
                 asked = coordinator.fate.remote(receiver, self.incarnation)
                 fate = get_answer(asked, the_coordinator(self.system), within_s)
         except ray.exceptions.RayError as lost:
+            if self.has_coordinator:
+                raise
             self._close_without(str(lost))
             return
         if isinstance(fate, Stop):

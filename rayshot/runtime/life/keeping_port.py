@@ -231,7 +231,7 @@ class KeepingPort(DriverPort):
     def _answered_again(self, receiver: str, call_id: int, answer: Any) -> None:
         """On Ray's own thread."""
         if isinstance(answer, ray.exceptions.RayActorError):
-            self.peers.submit(lambda: self._learn_why(receiver))
+            self._ask_why(receiver)
         with self.lock:
             port = self.latest
             port.carry_out(port.calls.answered(receiver, call_id, answer))

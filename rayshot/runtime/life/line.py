@@ -43,13 +43,13 @@ class Line:
         if (left := self.port.lasting.left) is not None:
             raise left.with_traceback(None)
 
-    def check_running(self) -> None:
-        """Raise SystemDown if the system takes no messages any more."""
-        self.fate(self.port.name)  # a driver is not a member, so the answer comes at once
+    def check_running(self, within_s: float | None = None) -> None:
+        """Raise SystemDown if the system takes no messages any more; else as `ask`."""
+        self.fate(self.port.name, within_s)  # a driver is not a member, so the answer comes at once
 
-    def fate(self, name: str) -> str:
+    def fate(self, name: str, within_s: float | None = None) -> str:
         """What became of an actor, in words. Raises SystemDown if the system takes no messages any more."""
-        fate = self.ask("fate", name, self.port.incarnation)
+        fate = self.ask("fate", name, self.port.incarnation, within_s=within_s)
         if isinstance(fate, Stop):
             raise fate.error() from None
         if fate is None:
@@ -62,14 +62,16 @@ class Line:
         there = f"{some_names(actors)}{did_you_mean(name, tuple(actors))}"
         return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {there}", actor=name)
 
-    def ask(self, method: str, *args: Any) -> Any:
+    def ask(self, method: str, *args: Any, within_s: float | None = None) -> Any:
         """Call `method` of the coordinator and return its answer.
 
-        Raises SystemDown; NoAnswer after SILENT_S, but SystemRecovering if Ray starts the coordinator again.
+        Raises SystemDown; NoAnswer after `within_s` seconds, by default SILENT_S, but SystemRecovering if Ray starts
+        the coordinator again.
         """
         self.check_open()
         with noticing_restart(self.name, self.coordinator):
-            return self.answer(getattr(self.coordinator, method).remote(*args), SILENT_S)
+            asked = getattr(self.coordinator, method).remote(*args)
+            return self.answer(asked, SILENT_S if within_s is None else within_s)
 
     def hosts(self) -> dict[str, Any]:
         """Ray handles of all living actors, by name. Waits while the system goes back, as `ask_until_settled`.

@@ -17,7 +17,6 @@ from rayshot.runtime.wire.keyring import offer_keys
 LOOK_S = 5.0
 PING_S = 15.0
 """While the coordinator takes a snapshot, a driver asks it every LOOK_S whether it lives; it answers within PING_S."""
-STATUS_S = 1.0
 
 
 def take_snapshot(line: Line, order: Order, within_s: float = inf) -> Committed:
@@ -53,7 +52,8 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
 
     def progress() -> str:
         try:
-            return describe(line.answer(line.coordinator.status.remote(), STATUS_S))
+            left_s = max(1.0, deadline - time.monotonic())
+            return describe(line.answer(line.coordinator.status.remote(), min(PING_S, left_s)))
         except (NoAnswer, ray.exceptions.ActorUnavailableError):  # `is_there` finds out what this means
             return f"{the_coordinator(line.name)} does not say how far it is"
 
@@ -65,7 +65,7 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
             with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
                 line.check_running()
         raise SnapshotAborted(
-            "the coordinator died while it took the snapshot, and Ray starts it again: the system lives. The "
+            "the coordinator died while it took the snapshot, and Ray starts it again. The "
             "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
             reason=AbortReason.COORDINATOR_LOST.value,
         ) from error

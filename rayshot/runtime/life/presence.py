@@ -34,7 +34,13 @@ class Presence:
         self._insist = insist
         self._on_gone = on_gone
         self._held: Any = None
+        self._over = False
         self._announce()
+
+    def end(self) -> None:
+        """This process is no driver of the system any more."""
+        self._over = True
+        self._coordinator.give_up_driver.remote(self._name)
 
     def _announce(self) -> None:
         self._held = self._coordinator.stay.remote()
@@ -50,5 +56,5 @@ class Presence:
             self._on_gone(detail)
             return
         time.sleep(AGAIN_S)
-        if ray.is_initialized():  # the program may have left the cluster
+        if ray.is_initialized() and not self._over:  # the program may have left the cluster
             self._announce()

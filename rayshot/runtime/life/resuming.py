@@ -85,8 +85,8 @@ def resume(
             programs that resume one system in two clusters would fence each other out for ever.
         SnapshotAborted: the system began, but its first snapshot could not be taken; nothing is left.
         SnapshotNotFound: the pinned snapshot does not exist; nothing was begun.
-        ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
-            `rayshot.restore`. All errors that `begin` raises.
+        ConfigError, NoAnswer, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed, SystemRecovering: as for
+            `rayshot.init` and `rayshot.restore`. All errors that `begin` raises.
     """
     check_arguments(name, snapshot, failure, trace)
     if not callable(begin):

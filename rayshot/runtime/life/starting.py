@@ -58,6 +58,8 @@ def init(
         SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
             on from them. Nothing was started.
         ConfigError: a name, address or setting cannot work, or this process is an actor. Nothing was started.
+        NoAnswer: the coordinator of the running system does not answer. SystemRecovering: nor does it, as Ray starts it
+            again.
     """
     check_arguments(name, snapshot, failure, trace)
     location, store = locate(storage)
@@ -156,7 +158,7 @@ def attach_to(name: str, coordinator: Any, location: str | None = None, label: s
     """Attach to a system that has a coordinator; wait while it begins or is restored. `label` is `as_` of `attach`.
 
     Raises ConfigError if its storage is not `location`, or it still starts after ATTACH_S seconds; ClusterRefused;
-    NoAnswer.
+    NoAnswer, SystemRecovering.
     """
     identity = identify(name, coordinator)
     if location is not None and identity.storage != location:

@@ -4,7 +4,9 @@ import logging
 import time
 from collections.abc import Collection
 
-from rayshot.errors import ConfigError, NameTaken
+import ray
+
+from rayshot.errors import ConfigError, NameTaken, RayshotError
 from rayshot.protocol.driver import CutCommitted, RolledBack
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
@@ -65,14 +67,14 @@ class Heir:
         with port.lock:
             missing = lasting.creations.without(self._back.sent, self._back.ended)
         for name, specification in missing.items():
-            if name in self._made:
+            if name in self._made or not ray.is_initialized():  # otherwise to ask would start Ray anew
                 continue
             try:
                 if port.is_there(name) is None:
                     port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
             except (NameTaken, ConfigError) as error:
                 log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
-            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            except (RayshotError, ray.exceptions.RayError) as error:
                 log.warning("%s: actor %r cannot be made again yet: %r", port.name, name, error)
                 time.sleep(AGAIN_S)
                 continue

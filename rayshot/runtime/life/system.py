@@ -409,7 +409,8 @@ class System(ComesBack):
             try:
                 return take_snapshot(self._line, order._replace(life=told_in), max(0.0, deadline - time.monotonic()))
             except SystemRecovering:
-                self.wait_until_running(min(RECOVERY_WAIT_S, max(0.0, deadline - time.monotonic())))
+                left_s = max(0.0, deadline - time.monotonic())
+                self._await_running(min(RECOVERY_WAIT_S, left_s), min(SILENT_S, max(1.0, left_s)))
                 if drain is not None:
                     drain.wait(STOP_S, BIRTH_S, deadline)
 
@@ -472,8 +473,7 @@ class System(ComesBack):
         """End all actors of the system, even if some are already dead. Snapshots stay. You may call this twice.
 
         This ends only this life: a system that was restored meanwhile lives on. After `ray.shutdown()` the actors
-        cannot be reached. If that ended the cluster, the system is gone; else it lives on, and a program can attach to
-        it.
+        cannot be reached: if the cluster lives on, so does the system, and a program can attach to it.
         """
         if self._line.closed:
             return

@@ -1,6 +1,8 @@
 """Answers that a driver waits for, with a time limit: a process that is stopped or cut off never answers."""
 
 import logging
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ log = logging.getLogger("rayshot")
 
 SILENT_S = 30.0
 """The default limit in seconds. A living process answers in milliseconds, on a busy machine in some seconds."""
+CONTROL_SERVICE_S = 5.0
 
 RECOVERY_WAIT_S = 300.0
 """A program waits so many seconds for a system that goes back to a snapshot, then it gets SystemRecovering."""
@@ -65,10 +68,21 @@ def noticing_restart(system: str, coordinator: Any) -> Iterator[None]:
 
 
 def _was_away(system: str, coordinator: Any) -> bool:
+    """False if Ray's control service does not answer at once: some questions to it have no time limit."""
+    told: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def ask() -> None:
+        away = False
+        try:
+            away = was_just_away(coordinator, SILENT_S)
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            log.info("nobody knows now whether %s is started again: %r", the_coordinator(system), error)
+        told.put(away)
+
+    threading.Thread(target=ask, name="rayshot-asking", daemon=True).start()
     try:
-        return was_just_away(coordinator, SILENT_S)
-    except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-        log.info("nobody knows now whether %s is started again: %r", the_coordinator(system), error)
+        return told.get(timeout=CONTROL_SERVICE_S)
+    except queue.Empty:
         return False
 
 

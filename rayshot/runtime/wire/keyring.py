@@ -12,7 +12,7 @@ from typing import Any
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys
 from rayshot.format.signing_key import Signer, find_key, load_key
-from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ def find_keyring(names: tuple[str, ...]) -> Keyring | None:
 def offer_keys(coordinator: Any, system: str, own: Keyring | None = None) -> bool:
     """Give a coordinator the keys that it lacks: `own`, or the keys of this program's environment if they fit.
 
-    Returns whether it gave any keys. Raises NoAnswer.
+    Returns whether it gave any keys. Raises NoAnswer, SystemRecovering.
     """
-    names = get_answer(coordinator.take_keys.remote(None), the_coordinator(system))
-    keyring = (own or find_keyring(names)) if names else None
-    if keyring is not None:
-        get_answer(coordinator.take_keys.remote(keyring), the_coordinator(system))
+    with noticing_restart(system, coordinator):
+        names = get_answer(coordinator.take_keys.remote(None), the_coordinator(system))
+        keyring = (own or find_keyring(names)) if names else None
+        if keyring is not None:
+            get_answer(coordinator.take_keys.remote(keyring), the_coordinator(system))
     return keyring is not None
