@@ -223,13 +223,24 @@ def test_without_a_name_nothing_is_told(system):
 def unable_to_go_back(system, tmp_path):
     """An actor has died, and the storage with the snapshots is away. Behind the block the system runs again."""
     (tmp_path / "shots").rename(tmp_path / "unmounted")
-    kill(system, "other")
-    eventually(lambda: "is its volume mounted?" in report(system)["recovering"] or None, 20)
-    yield
-    if (tmp_path / "shots").exists():  # a beat of the system may have made it
-        (tmp_path / "shots").rename(tmp_path / "other")
-    (tmp_path / "unmounted").rename(tmp_path / "shots")
+    try:
+        kill(system, "other")
+        eventually(lambda: "is its volume mounted?" in report(system)["recovering"] or None, 20)
+        yield
+    finally:
+        if (tmp_path / "shots").exists():  # a beat of the system may have made it
+            (tmp_path / "shots").rename(tmp_path / "other")
+        (tmp_path / "unmounted").rename(tmp_path / "shots")
     until_it_runs(system)
+
+
+def test_who_gave_up_is_dead_also_if_it_announces_itself_later(system):
+    def late(self):
+        self.give_up_driver("driver:1.ingest-7")
+        self.watch_driver("driver:1.ingest-7", [ray.put(1)], b"here")
+        return "driver:1.ingest-7" in self._drivers
+
+    assert not ray.get(system._identity.coordinator.__ray_call__.remote(late))
 
 
 def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):

@@ -21,6 +21,7 @@ from rayshot.runtime.channel.beside import Slots
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.ray.naming import is_coordinator
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.packets import Answer, Status
@@ -353,9 +354,15 @@ class Channels:
     def _connect(self, channel: OutChannel) -> None:
         """Raises RayError while Ray's control service or the coordinator does not answer."""
         receiver = channel.receiver
-        handle = self._find(receiver)
+        identity = self._runner.identity
+        try:
+            handle = self._find(receiver)
+            fate = ray.get(identity.coordinator.fate.remote(receiver, self.incarnation)) if handle is None else None
+        except ray.exceptions.ActorDiedError:
+            if is_coordinator(identity.system, identity.coordinator):
+                raise
+            return  # the coordinator is gone for good, and nobody else knows
         if handle is None:
-            fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver, self.incarnation))
             if isinstance(fate, Ending):
                 with self.lock:
                     self.receiver_ended(receiver, fate.detail)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, assert_never
 
 from rayshot.errors import ConfigError, Fenced, RayshotError, SystemRecovering
@@ -135,7 +136,7 @@ class CollectorRunner:
             unstored = [*self.under_way.items()]
         for snapshot, under_way in unstored:
             under_way.request.done.wait(max(0.0, under_way.deadline + STORE_S - time.monotonic()))
-            under_way.keep_nobody_waiting(snapshot, time.monotonic())
+            under_way.keep_nobody_waiting(snapshot, inf)
 
     def handle(self, event: CollectorEvent) -> None:
         """Give the machine an event, and carry out its effects."""

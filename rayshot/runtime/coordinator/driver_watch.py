@@ -76,12 +76,15 @@ class DriverWatch(Inquiry):
         when_answered(reference, lambda value: self._driver_lost(name, value))
         self._places[name] = place
         self._look_now.set()
+        if name in self._dead:  # it was given up
+            self._drivers.pop(name, None)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def give_up_driver(self, name: str) -> None:
-        """A process will send nothing through this driver of it."""
-        if self._drivers.pop(name, None) is not None:
-            self._tell_of_death(name)
+        """A process sends nothing any more through this driver of it: it counts as dead."""
+        self._dead.add(name)  # first, as `watch_driver` may come later or run beside this
+        self._drivers.pop(name, None)
+        self._tell_of_death(name)
 
     @property
     def dead_drivers(self) -> frozenset[str]:

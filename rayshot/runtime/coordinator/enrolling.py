@@ -90,7 +90,7 @@ class Enrolling(DriverWatch):
             return f"the system is {life.state}, and system.status() says what it waits for"
         makers, silent = self._close_earlier(life, driver)
         if silent:
-            return f"{some_names(silent)} did not answer for {CLOSE_S:g} s, as if the process were stopped"
+            return f"{some_names(silent)} did not answer for {CLOSE_S:g} s, or died"
         request = Request(life.runner.config.mode, Order(driver=driver), "request")
         try:
             committed = life.ask(request)

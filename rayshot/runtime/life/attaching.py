@@ -70,9 +70,9 @@ def shut(port: DriverPort) -> None:
 def give_up(port: DriverPort, why: SystemStopped) -> None:
     """The program could not attach through this port after all. The coordinator treats it as dead from now on."""
     port.close(why)
-    port.lasting.presence.end()
     with _lock:
         _begun[:] = [other for other in _begun if other is not port]
+    port.lasting.presence.end()
 
 
 def driver_port(system: str | None = None) -> DriverPort:

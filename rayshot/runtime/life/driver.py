@@ -141,17 +141,16 @@ class DriverPort:
 
         Raises NoAnswer, SystemRecovering.
         """
-        handle = self.find(channel.receiver)
-        if handle is not None:
-            channel.fetch = handle.result.remote
-            return channel.fetch
         try:
+            handle = self.find(channel.receiver)
+            if handle is not None:
+                channel.fetch = handle.result.remote
+                return channel.fetch
             self._learn_why(channel.receiver, FATE_S + SILENT_S)
         except (NoAnswer, SystemRecovering) as error:
             raise type(error)(f"{error.message}. This call was not sent", **error.evidence) from error
         except ray.exceptions.RayError as error:
-            whom = the_coordinator(self.system)
-            raise NoAnswer(f"{whom} cannot be reached now: {error}. This call was not sent") from error
+            raise NoAnswer(f"Ray does not answer now: {error}. This call was not sent") from error
         return None
 
     def spawn(

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.errors import ClusterRefused, ConfigError, NoAnswer, RayshotError
+from rayshot.errors import ClusterRefused, ConfigError, NoAnswer, RayshotError, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.port import find_port
 from rayshot.protocol.identity import check_name
@@ -130,7 +130,10 @@ def await_start(name: str, coordinator: Any, patience_s: float) -> str:
 
 
 def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
-    """Make the coordinator of a new life. Raises NoAnswer, and Ray's ActorAlreadyExistsError if one exists."""
+    """Make the coordinator of a new life.
+
+    Raises NoAnswer, SystemRecovering, and Ray's ActorAlreadyExistsError if one exists.
+    """
     coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
     coordinator = coordinator_class.options(
         name=coordinator_name(settings.system),
@@ -144,7 +147,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)
-    except (ray.exceptions.RayError, NoAnswer) as error:
+    except (ray.exceptions.RayError, NoAnswer, SystemRecovering) as error:
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):

@@ -19,7 +19,7 @@ class Presence:
     """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
     `name` is the driver's, `identity` that of its life. `insist` runs a function that may block, until it
-    raises no error. `on_gone` is called with a text when the coordinator is gone for good.
+    raises no error of Ray's. `on_gone` is called with a text when the coordinator is gone for good.
     """
 
     def __init__(
@@ -40,7 +40,8 @@ class Presence:
     def end(self) -> None:
         """This process is no driver of the system any more."""
         self._over = True
-        self._coordinator.give_up_driver.remote(self._name)
+        if ray.is_initialized():  # otherwise to ask would start Ray
+            self._coordinator.give_up_driver.remote(self._name)
 
     def _announce(self) -> None:
         self._held = self._coordinator.stay.remote()
