@@ -16,6 +16,7 @@ from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolling
+from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.life import attaching, enrolment
 from rayshot.runtime.life.line import Line
 from tests.processes import search_path
@@ -278,4 +279,19 @@ def test_an_actor_that_hangs_keeps_a_program_waiting_no_longer_than_said(new_sys
         attached_as(system)
     os.kill(pid, signal.SIGCONT)
     in_coordinator(system, RECOVERY_WAIT_S=300.0, CLOSE_S=30.0)
+    assert attached_as(system).told == {}
+
+
+def test_a_program_that_gives_the_keys_is_let_in_at_its_second_try(system, monkeypatch):
+    def lack_keys_once(self):
+        ask = self._life.ask
+
+        def refuse(_request):
+            self._life.ask = ask
+            raise keys_missing()
+
+        self._life.ask = refuse
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(lack_keys_once))
+    monkeypatch.setattr(enrolment, "offer_keys", lambda *_: True)
     assert attached_as(system).told == {}
