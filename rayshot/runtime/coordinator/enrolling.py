@@ -47,7 +47,7 @@ class Enrolling(DriverWatch):
         """Let a driver be the program of its label, if no other process of that label lives.
 
         Returns how many tells and calls of earlier processes of that label each actor has for ever. Raises NameInUse;
-        NotReady after RECOVERY_WAIT_S seconds; SnapshotAborted, if this cannot be made durable; SystemDown.
+        NotReady after RECOVERY_WAIT_S seconds; SnapshotAborted or NoAnswer, if this cannot be made durable; SystemDown.
         """
         self._take_turn(driver)
         return self._let_in(driver)

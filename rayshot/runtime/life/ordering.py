@@ -65,8 +65,8 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
             with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
                 line.check_running()
         raise SnapshotAborted(
-            "the coordinator died while it took the snapshot, and Ray starts it again. The "
-            "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
+            "the coordinator died while it took the snapshot, and Ray starts it again. The snapshot is lost, unless "
+            "it was committed just then and system.snapshots() has it; take another one",
             reason=AbortReason.COORDINATOR_LOST.value,
         ) from error
     return committed
