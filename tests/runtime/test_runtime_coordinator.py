@@ -60,8 +60,8 @@ def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_it
     ray.get(Account.options(name="alice").remote(1).read.remote())
     pid, ask = system.status().actors["alice"].pid, system._line.ask
 
-    def ask_before_its_death(method, *args):
-        answer = ask(method, *args)
+    def ask_before_its_death(method, *args, **limits):
+        answer = ask(method, *args, **limits)
         if method == "actors":
             os.kill(pid, signal.SIGKILL)
         return answer
