@@ -89,8 +89,7 @@ def find_port() -> Port | None:
 def process_port(system: str | None = None) -> Port:
     """The port of this process. In a driver: the port for handles of `system`, or, without it, for a new actor.
 
-    Raises SystemStopped if there is no port and none can be found; NoAnswer or SystemRecovering if the coordinator does
-    not say whether it can.
+    Raises SystemStopped if no port can be found; NoAnswer or SystemRecovering if the coordinator does not answer.
     """
     port = find_port()
     if port is None:

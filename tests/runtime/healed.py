@@ -202,6 +202,21 @@ def until_it_runs(system, life=2):
     return eventually(look, BACK_S)
 
 
+@contextlib.contextmanager
+def unable_to_go_back(system, folder, victim):
+    """An actor has died, and the storage `shots` in that folder is away. Behind the block the system runs again."""
+    (folder / "shots").rename(folder / "unmounted")
+    try:
+        kill(system, victim)
+        eventually(lambda: "is its volume mounted?" in report(system)["recovering"], 20)
+        yield
+    finally:
+        if (folder / "shots").exists():  # a beat of the system may have made it
+            (folder / "shots").rename(folder / "other")
+        (folder / "unmounted").rename(folder / "shots")
+    until_it_runs(system)
+
+
 def until_it_stops(system):
     """Wait until the system has stopped for good; returns why."""
     return eventually(lambda: (now := report(system))["state"] == "stopped" and now["stop"], BACK_S).detail

@@ -8,7 +8,7 @@ from rayshot.errors import Fenced, NoAnswer, NotFound, SnapshotAborted, StoreErr
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
-from rayshot.runtime.coordinator import collector_runner, commit_queue, under_way
+from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
@@ -195,8 +195,7 @@ def test_a_coordinator_that_is_started_again_awaits_its_storage_and_makes_no_new
 def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_back(runner, monkeypatch):
     runner, committer, _ = runner
     monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
-    for module in (collector_runner, under_way):
-        monkeypatch.setattr(module, "STORE_S", 0.1)
+    monkeypatch.setattr(under_way, "STORE_S", 0.1)
     runner.config = SnapshotConfig(timeout_s=0.1)
     request = Request(CHANDY_LAMPORT)
     runner.ask(request)

@@ -20,7 +20,7 @@ from rayshot.runtime.ray.naming import actor_name, named_actors
 from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
-from tests.runtime.healed import Counter, die_at, kill, pid_of, report, until_it_runs
+from tests.runtime.healed import Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -97,21 +97,17 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
     system, _, killed = begun(new_system)
     shorten = lambda _: setattr(questions, "BACK_S", 0.1)  # noqa: E731
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
-    (tmp_path / "shots").rename(tmp_path / "unmounted")
-    kill(system, "killed")
-    waits = lambda: "is its volume mounted?" in report(system)["recovering"]  # noqa: E731
-    eventually(waits, 20)
-    with monkeypatch.context() as patch, pytest.raises(SystemRecovering, match="not all of its actors are there yet"):
-        patch.setattr(answers, "RECOVERY_WAIT_S", 0.0)
-        system.get_actor("killed")
-    with monkeypatch.context() as patch, pytest.raises(NotReady, match=r"is its volume mounted\?"):
-        patch.setattr("rayshot.runtime.life.system.RECOVERY_WAIT_S", 0.0)
-        system.snapshot()
-    found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
-    if (tmp_path / "shots").exists():  # a beat of the system may have made it
-        (tmp_path / "shots").rename(tmp_path / "other")
-    (tmp_path / "unmounted").rename(tmp_path / "shots")
-    until_it_runs(system)
+    with unable_to_go_back(system, tmp_path, "killed"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(SystemRecovering, match="not all of its actors are there yet"),
+        ):
+            patch.setattr(answers, "RECOVERY_WAIT_S", 0.0)
+            system.get_actor("killed")
+        with monkeypatch.context() as patch, pytest.raises(NotReady, match=r"is its volume mounted\?"):
+            patch.setattr("rayshot.runtime.life.system.RECOVERY_WAIT_S", 0.0)
+            system.snapshot()
+        found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     system.wait_until_running(30)
     assert found.result(10).name == "killed"
     assert ray.get(killed.read.remote()) == 0

@@ -10,6 +10,7 @@ from rayshot.errors import NoAnswer, SystemRecovering
 from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.ray.naming import coordinator_name, named_actors
 from rayshot.runtime.wire import answers
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -105,8 +106,4 @@ def test_a_shutdown_that_failed_is_done_by_the_next_one(system, monkeypatch):
         patch.setattr(runtime_system, "take_down", fail)
         system.shutdown()
     system.shutdown()
-    eventually(lambda: not [name for name in named_actors() if system.name in name] or None)
-
-
-def named_actors():
-    return [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)]
+    eventually(lambda: not named_actors(coordinator_name(system.name)) or None)

@@ -1,6 +1,5 @@
 """Programs that attach under a name: when they died and come back, they go on where they were."""
 
-import contextlib
 import os
 import random
 import signal
@@ -20,7 +19,7 @@ from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.life import attaching, enrolment
 from rayshot.runtime.life.line import Line
 from tests.processes import search_path
-from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, until_it_runs
+from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -220,21 +219,6 @@ def test_without_a_name_nothing_is_told(system):
     assert report(system)["state"] == "running"
 
 
-@contextlib.contextmanager
-def unable_to_go_back(system, tmp_path):
-    """An actor has died, and the storage with the snapshots is away. Behind the block the system runs again."""
-    (tmp_path / "shots").rename(tmp_path / "unmounted")
-    try:
-        kill(system, "other")
-        eventually(lambda: "is its volume mounted?" in report(system)["recovering"] or None, 20)
-        yield
-    finally:
-        if (tmp_path / "shots").exists():  # a beat of the system may have made it
-            (tmp_path / "shots").rename(tmp_path / "other")
-        (tmp_path / "unmounted").rename(tmp_path / "shots")
-    until_it_runs(system)
-
-
 def test_who_gave_up_is_dead_also_if_it_announces_itself_later(system):
     def late(self):
         self.give_up_driver("driver:1.ingest-7")
@@ -245,7 +229,7 @@ def test_who_gave_up_is_dead_also_if_it_announces_itself_later(system):
 
 
 def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):
-    with unable_to_go_back(system, tmp_path):
+    with unable_to_go_back(system, tmp_path, "other"):
         in_coordinator(system, RECOVERY_WAIT_S=0.5)
         with pytest.raises(NotReady, match=r"'ingest-7' was not let in for 0\.5 s: the system is recovering"):
             attached_as(system)
@@ -259,7 +243,7 @@ def test_a_program_that_gave_up_attaching_keeps_no_name(system, tmp_path, monkey
     def silent(*_args, **_options):
         raise NoAnswer("the coordinator")
 
-    with unable_to_go_back(system, tmp_path):
+    with unable_to_go_back(system, tmp_path, "other"):
         with monkeypatch.context() as patch, pytest.raises(NoAnswer):
             patch.setattr(enrolment, "LOOK_S", 0.1)
             patch.setattr(Line, "ask", silent)

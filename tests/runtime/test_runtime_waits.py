@@ -16,7 +16,7 @@ import ray
 
 import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemRecovering, SystemStopped
-from rayshot.runtime.coordinator import collector_runner, commit_queue, under_way
+from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import line, ordering, progress
 from rayshot.runtime.life import system as runtime_system
@@ -192,7 +192,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_acto
 
     def hang(self):
         commit_queue.CLOSE_S = 0.1
-        under_way.STORE_S = collector_runner.STORE_S = 0.5
+        under_way.STORE_S = 0.5
         self._life._committer.store = lambda *_arguments: time.sleep(1e6)
 
     coordinator = system._identity.coordinator

@@ -341,8 +341,10 @@ class Channels:
             self.unconnected.append(channel)
             self._runner.interrupted = True
         else:
-            is_over = lambda: self._runner.down is not None or channel.ended is not None  # noqa: E731
-            self.peers.insist(lambda: self._connect(channel), is_over)
+            self.peers.insist(
+                lambda: self._connect(channel),
+                lambda: self._runner.down is not None or channel.ended is not None,
+            )
 
     def connect_all(self) -> None:
         """The constructor has succeeded, or all actors are loaded: find the receivers. Takes the lock."""

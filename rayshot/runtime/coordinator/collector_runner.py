@@ -36,7 +36,7 @@ from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.requests import Admission, Request
-from rayshot.runtime.coordinator.under_way import STORE_S, Ends, UnderWay, abort_error, over_before_begun, why_unwritten
+from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
 from rayshot.runtime.wire.reports import Body
@@ -135,7 +135,7 @@ class CollectorRunner:
         with self.lock:
             unstored = [*self.under_way.items()]
         for snapshot, under_way in unstored:
-            under_way.request.done.wait(max(0.0, under_way.deadline + STORE_S - time.monotonic()))
+            under_way.request.done.wait(max(0.0, under_way.given_up_at - time.monotonic()))
             under_way.keep_nobody_waiting(snapshot, inf)
 
     def handle(self, event: CollectorEvent) -> None:

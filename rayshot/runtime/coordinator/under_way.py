@@ -57,6 +57,11 @@ class UnderWay:
     aligning: bool = True
     recorded_s: float | None = None
 
+    @property
+    def given_up_at(self) -> float:
+        """Nobody waits for the storage any longer than until this time."""
+        return self.deadline + STORE_S
+
     def loses_patience(self, now: float, patience_s: float | None) -> bool:
         """Whether it has aligned for `patience_s` seconds or more. Returns True only once."""
         if patience_s is None or not self.aligning or now < self.began + patience_s:
@@ -78,7 +83,7 @@ class UnderWay:
 
     def keep_nobody_waiting(self, snapshot: SnapshotId, now: float) -> None:
         """Let the waiting thread go on if the storage has not finished STORE_S seconds after the deadline."""
-        if now >= self.deadline + STORE_S:
+        if now >= self.given_up_at:
             self.request.refuse(
                 NoAnswer(
                     f"the storage has not answered until {STORE_S:g} s behind the time-out of snapshot {snapshot}: it "

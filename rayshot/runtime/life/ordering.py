@@ -38,22 +38,25 @@ def take_snapshot(line: Line, order: Order, within_s: float = inf) -> Committed:
 def _ordered(line: Line, order: Order, deadline: float) -> Committed:
     ref = line.coordinator.snapshot.remote(order)
 
+    def limit_s() -> float:
+        """For an answer of a coordinator that lives."""
+        return min(PING_S, max(1.0, deadline - time.monotonic()))
+
     def is_there(timeout_s: float) -> bool:
         ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
-        if not ready and (left_s := deadline - time.monotonic()) <= 0:
+        if not ready and time.monotonic() >= deadline:
             raise NoAnswer(
                 "the snapshot is not there in the time that it was given, and may still be committed: see "
                 "`rayshot status`",
                 system=line.name,
             )
         if not ready:
-            line.answer(line.coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
+            line.answer(line.coordinator.state.remote(), limit_s())
         return bool(ready)
 
     def progress() -> str:
         try:
-            left_s = max(1.0, deadline - time.monotonic())
-            return describe(line.answer(line.coordinator.status.remote(), min(PING_S, left_s)))
+            return describe(line.answer(line.coordinator.status.remote(), limit_s()))
         except (NoAnswer, ray.exceptions.ActorUnavailableError):  # `is_there` finds out what this means
             return f"{the_coordinator(line.name)} does not say how far it is"
 

@@ -38,7 +38,7 @@ class Presence:
         self._announce()
 
     def end(self) -> None:
-        """This process is no driver of the system any more."""
+        """Tell the coordinator to count this driver as dead, and announce it no more."""
         self._over = True
         if ray.is_initialized():  # otherwise to ask would start Ray
             self._coordinator.give_up_driver.remote(self._name)
@@ -53,7 +53,7 @@ class Presence:
         self._insist(lambda: self._announce_again(str(error)))
 
     def _announce_again(self, detail: str) -> None:
-        if ray.is_initialized() and not is_coordinator(self._system, self._coordinator):
+        if not is_coordinator(self._system, self._coordinator):
             self._on_gone(detail)
             return
         time.sleep(AGAIN_S)
