@@ -11,6 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+Names = Mapping[str, object]
+"""What stands for a global of a pickle, or a class by value, by its recorded name ("module.Qualname")."""
 CLOUDPICKLE_MODULE: ModuleType = cloudpickle.cloudpickle
 """The module whose functions make classes by value, and whose tables map ids to classes."""
 
@@ -44,7 +46,7 @@ class ClassMakers:
     If a class by value is recorded under one of `names`, it is not made: its replacement is used, unchanged.
     """
 
-    def __init__(self, names: Mapping[str, object]) -> None:
+    def __init__(self, names: Names) -> None:
         self._names = names
         self._taken: set[int] = set()
         self._makers: Mapping[str, Callable[..., Any]] = {

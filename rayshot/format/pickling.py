@@ -1,7 +1,6 @@
-"""The one module that unpickles: states and messages become live objects here and nowhere else.
+"""Pickles of states, messages, exceptions and classes.
 
-`load_state` and `load_message` run code that the bytes choose. A restore checks the signature of the bytes before.
-Between the processes of one Ray cluster the bytes are trusted, as Ray trusts its own.
+`load_state` and `load_message` run code that the bytes choose, see `unpickling`.
 
 References to objects (Ray's ObjectRefs) mean nothing after a restore, so their values are stored. A state's pickle
 holds `put_again(buffer)` in the place of each reference, and the writer of the state fills the buffer with
@@ -17,14 +16,14 @@ import io
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import cloudpickle
 
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
-from rayshot.format.by_value import ClassMakers, with_qualified_name
+from rayshot.format.by_value import Names, with_qualified_name
 from rayshot.format.entries import StateCodec
-from rayshot.format.exceptions import fill_leniently, is_same, learn, make_leniently
+from rayshot.format.exceptions import is_same, learn
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.paths import find_culprit, find_paths
@@ -32,6 +31,7 @@ from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
+from rayshot.format.unpickling import unpickle
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
@@ -44,7 +44,7 @@ class _Own(threading.local):
     """The load that runs on this thread: the instance of a state, the slots of a message, and the moved globals."""
 
     instance: object = None
-    names: "Names | None" = None
+    names: Names | None = None
     slots: "Sequence[Slot]" = ()
 
 
@@ -85,10 +85,6 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
 
 
-Names = Mapping[str, object]
-"""What stands for a global of a pickle, or a class by value, by its recorded name ("module.Qualname")."""
-
-
 def load_state(
     stream: bytes | memoryview,
     buffers: Sequence[bytes | bytearray | memoryview] = (),
@@ -98,16 +94,9 @@ def load_state(
     """Unpickle the result of `dump_state`, of either codec, as the state of the instance `own`."""
     _own.instance, _own.names = own, names
     try:
-        return _load(stream, buffers, names)
+        return unpickle(stream, buffers, names)
     finally:
         _own.instance = _own.names = None
-
-
-def _load(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: "Names | None" = None) -> Any:
-    try:
-        return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
-    except (TypeError, AttributeError):  # maybe of an exception's class
-        return _LenientUnpickler(stream, buffers, names or {}).load()
 
 
 def carry(error: BaseException) -> bytes | None:
@@ -127,7 +116,7 @@ def carry(error: BaseException) -> bytes | None:
 def load_exception(pickled: bytes) -> BaseException | None:
     """What `carry` pickled; None if its class does not exist here, or does not make it."""
     try:
-        error = _load(pickled)
+        error = unpickle(pickled)
     except _REFUSALS:
         return None
     assert isinstance(error, BaseException)
@@ -144,7 +133,7 @@ def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
 
 def put_again(pickled: bytes | memoryview) -> Any:
     """Make a new reference to a value that `dump_object` pickled. Snapshots hold this function by name: keep it."""
-    return _references.put(_load(pickled, (), _own.names))
+    return _references.put(unpickle(pickled, (), _own.names))
 
 
 Heed = tuple[type, Callable[[Any], object]]
@@ -213,11 +202,11 @@ def load_message(
     """Unpickle the result of `dump_message`: (method, args, kwargs). Raises the error of a failed slot."""
     del codec  # both codecs write pickles; the name stands in the frame for readers in other languages
     if not slots:
-        method, args, kwargs = _load(payload, (), names)
+        method, args, kwargs = unpickle(payload, (), names)
         return method, args, kwargs
     _own.slots = slots
     try:
-        method, args, kwargs = _load(payload, (), names)
+        method, args, kwargs = unpickle(payload, (), names)
     finally:
         _own.slots = ()
     return (method, args, kwargs) if kwargs is not None else args
@@ -234,7 +223,7 @@ def copy_value(value: object, heed: Heed | None = None) -> tuple[Any, int]:
     _own.slots, before = slots, _own.slots
     try:
         copies = [_copied(buffer.raw()) for buffer in buffers]
-        return _load(stream, copies), len(stream) + sum(copy.nbytes for copy in copies)
+        return unpickle(stream, copies), len(stream) + sum(copy.nbytes for copy in copies)
     finally:
         _own.slots = before
 
@@ -257,7 +246,7 @@ def recast_parts(parts: Sequence[Any], names: Names) -> list[Any]:
     """The parts of a slot's pickle with what stands for globals that moved. Runs what it holds."""
     _own.slots, _own.names = ALL_PLACES, names
     try:
-        value = _load(parts[0], parts[1:], names)
+        value = unpickle(parts[0], parts[1:], names)
     finally:
         _own.slots, _own.names = (), None
     buffers: list[pickle.PickleBuffer] = []
@@ -303,7 +292,7 @@ def slot(index: int) -> Any:
     if found.reference is not None:
         content = _references.get(found.reference)
     if found.kind == FAILED:
-        raise _load(content)
+        raise unpickle(content)
     return _load_parts(content) if found.kind == LARGE else content
 
 
@@ -316,7 +305,7 @@ def _load_stored(kind: SlotKind, stored: StoredValue) -> Any:
 
 def _load_parts(parts: Sequence[Any]) -> Any:
     """A value that was passed by value belongs to the handler, which may change it."""
-    return _load(parts[0], [_copied(buffer) for buffer in parts[1:]])
+    return unpickle(parts[0], [_copied(buffer) for buffer in parts[1:]])
 
 
 def _copied(buffer: Any) -> memoryview:
@@ -333,7 +322,7 @@ def dump_class(cls: type) -> bytes:
 
 def load_class(payload: bytes, names: Names | None = None) -> type:
     """The class in the result of `dump_class`."""
-    cls = _load(payload, (), names)
+    cls = unpickle(payload, (), names)
     assert isinstance(cls, type)
     return cls
 
@@ -354,7 +343,7 @@ def dump_names(names: Names) -> bytes:
 
 def load_names(payload: bytes) -> Names:
     """What `dump_names` wrote. Imports modules, and runs what makes classes."""
-    names = _load(payload)
+    names = unpickle(payload)
     assert isinstance(names, dict)
     return names
 
@@ -384,52 +373,6 @@ def _by_reference(
 
 def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
     return lambda found: (own_instance, ()) if found is own else found.__reduce_ex__(5)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads a pickle in which some globals and classes by value have moved."""
-
-    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
-        self._names = names
-        self._makers = ClassMakers(names)
-
-    def find_class(self, module: str, name: str) -> Any:
-        """See pickle.Unpickler."""
-        moved = self._names.get(f"{module}.{name}")
-        if moved is None:
-            moved = self._makers.find(module, name)
-        return super().find_class(module, name) if moved is None else moved
-
-
-_InPython: Any = pickle._Unpickler  # noqa: SLF001 - the other one's steps cannot be changed
-
-
-class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go, it is anything
-    """As `_Unpickler`, but slow. It also makes exceptions whose classes refuse their arguments."""
-
-    dispatch: ClassVar = dict(_InPython.dispatch)
-
-    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
-        self.find_class = _Unpickler(b"", (), names).find_class
-
-    def load_reduce(self) -> None:
-        """Call a class or function."""
-        arguments = self.stack.pop()
-        called = self.stack[-1]
-        is_exception = isinstance(called, type) and issubclass(called, BaseException)
-        self.stack[-1] = make_leniently(called, arguments) if is_exception else called(*arguments)
-
-    def load_build(self) -> None:
-        """Give an object its state."""
-        if isinstance(self.stack[-2], BaseException) and isinstance(self.stack[-1], dict):
-            fill_leniently(self.stack[-2], self.stack.pop())
-        else:
-            super().load_build()
-
-    dispatch[pickle.REDUCE[0]] = load_reduce
-    dispatch[pickle.BUILD[0]] = load_build
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types

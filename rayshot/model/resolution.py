@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
+from rayshot.format.by_value import Names
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
 from rayshot.format.pickle_bytes import mentions
-from rayshot.format.pickling import Names
 from rayshot.format.suggestion import did_you_mean
 from rayshot.model.handle import REBIND, rebind_anew
 from rayshot.model.rename_classes import RenamedClasses, classes_of_main, mapped_actor_class, read_renamed_classes

@@ -10,9 +10,10 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
+from rayshot.format.by_value import Names
 from rayshot.format.inert_record import short_repr
 from rayshot.format.pickle_bytes import mentions
-from rayshot.format.pickling import Names, dump_class, load_class
+from rayshot.format.pickling import dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.suggestion import did_you_mean
 from rayshot.format.walking import count_documents

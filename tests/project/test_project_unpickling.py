@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HOME = ROOT / "rayshot/format/pickling.py"
+HOME = ROOT / "rayshot/format/unpickling.py"
+CALLER = ROOT / "rayshot/format/pickling.py"
 OUTLINE = ROOT / "rayshot/format/outline.py"
 """Reads pickles with placeholders for every class and function."""
 SOURCES = [*ROOT.glob("rayshot/**/*.py"), *ROOT.glob("integrations/**/*.py")]
@@ -112,6 +113,16 @@ def test_nothing_but_the_one_module_unpickles_or_runs_what_it_read(path):
 def test_the_one_module_unpickles_and_runs_nothing_else():
     found = {what for _, what in dangers(ast.parse(HOME.read_text()))}
     assert found == {"pickle.loads", "pickle.Unpickler", "pickle._Unpickler"}
+
+
+def test_nothing_but_the_pickles_of_states_and_messages_calls_the_one_module():
+    imported = {path: aliases(ast.parse(path.read_text())).values() for path in SOURCES}
+    importing = {
+        path
+        for path, names in imported.items()
+        if any(f"{name}.".startswith("rayshot.format.unpickling.") for name in names)
+    }
+    assert importing == {CALLER}
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from rayshot.errors import BadManifest, CodeMismatch
+from rayshot.format.by_value import Names
 from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.manifest import ActorEntry, RecordedSlot
 from rayshot.format.pickled import PickledState
-from rayshot.format.pickling import Names, load_state, put_again
+from rayshot.format.pickling import load_state, put_again
 from rayshot.format.signing import find_trusted_keys
 from rayshot.format.slots import Slot, SlottedMessage, StoredValue
 from rayshot.model.cell import Cell

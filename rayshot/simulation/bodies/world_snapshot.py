@@ -6,10 +6,10 @@ from typing import Any
 
 from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
 from rayshot.format import inert
+from rayshot.format.by_value import Names
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
 from rayshot.format.inert import read_slots
 from rayshot.format.pickled import PickledState
-from rayshot.format.pickling import Names
 from rayshot.format.slots import SlottedMessage
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
