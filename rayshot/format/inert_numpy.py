@@ -6,6 +6,7 @@ are views on the pickle's bytes, without a copy. numpy is imported for the first
 stay records. An array of another class becomes a record of that class, which holds plain arrays.
 """
 
+import array
 import importlib
 import math
 import re
@@ -76,6 +77,33 @@ def make_array_on_buffer(arguments: _Arguments, limits: ReadingLimits) -> Any:
         case (bytes() | bytearray() | memoryview() as data, dtype, tuple(shape), "K", tuple(axes)):
             return _array(data, dtype, shape, "C", limits).transpose(axes)
     raise _refused()
+
+
+def make_view(arguments: _Arguments, limits: ReadingLimits) -> Any:
+    """`shared_arrays.view`: an array on memory that it shares with others, nowhere outside of it."""
+    match arguments:
+        case (tuple(shape), dtype, memory, int(offset), tuple(strides), bool()) if len(shape) == len(strides):
+            count = _check_shape(shape)
+            if not count or not all(type(stride) is int for stride in strides) or _checked(dtype).itemsize == 0:
+                raise _refused()
+            reaches = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+            low = offset + sum(reach for reach in reaches if reach < 0)
+            high = offset + sum(reach for reach in reaches if reach > 0) + dtype.itemsize
+            if low < 0 or high > _size_of_memory(memory) or count > limits.left:
+                raise _refused()
+            limits.charge(count)  # a few strides make many items of few bytes
+            view = _numpy().ndarray(shape, dtype, memory, offset, strides)
+            _check_characters(view, limits)
+            return view
+    raise _refused()
+
+
+def _size_of_memory(memory: Any) -> int:
+    """The bytes of what may be the memory of views: bytes, and numbers of `array.array`."""
+    numpy = _numpy()
+    if type(memory) is numpy.ndarray and memory.dtype == numpy.uint8 and memory.ndim == 1:
+        return int(memory.nbytes) if memory.flags.c_contiguous else 0
+    return memoryview(memory).nbytes if type(memory) in {bytearray, array.array} else 0
 
 
 def make_scalar(arguments: _Arguments, limits: ReadingLimits) -> Any:

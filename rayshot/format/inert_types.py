@@ -396,6 +396,7 @@ _MAKERS: dict[str, _Maker] = {
     "fractions.Fraction": _make_fraction,
     "rayshot.format.pickling.put_again": _make_referenced,
     "rayshot.format.pickling.slot": _make_slot,
+    "rayshot.format.shared_arrays.view": inert_numpy.make_view,
     "rayshot.model.handle._rebind": _make_handle,
     **{
         f"{module}.{name}": _path_maker(kind)

@@ -16,10 +16,11 @@ class Referenced(NamedTuple):
 class PickledState(NamedTuple):
     """A captured state: `stream` is a pickle (protocol 5), `buffers` are its out-of-band buffers, in order.
 
-    The buffers of `references` are empty.
+    The buffers of `references` are empty. `comes_apart`: arrays share memory, and come back as copies.
     """
 
     codec: StateCodec
     stream: bytes
     buffers: tuple[memoryview, ...]
     references: tuple[Referenced, ...] = ()
+    comes_apart: bool = False

@@ -30,6 +30,7 @@ from rayshot.format.paths import find_culprit, find_paths
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
+from rayshot.format.shared_arrays import SharedArrays
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
 from rayshot.format.unpickling import unpickle
 
@@ -66,22 +67,31 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
 
     Raises StateNotSerializable with the path to the part that cannot be pickled; the path begins with `name`.
     """
-    buffers: list[pickle.PickleBuffer] = []
-    references: tuple[Referenced, ...] = ()
+    arrays = SharedArrays()
     try:
-        stream = _by_reference(state, buffers.append, own)
-        codec = PICKLE
-        if stream is None:
-            codec = CLOUDPICKLE
-            stream, buffers, places = _with_places(state, own)
-            paths = find_paths(state, name, [found for _, found in places])
-            references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
+        pickled = _pickled(state, name, own, arrays)
+        if arrays.are_found():
+            pickled = _pickled(state, name, own, arrays)
     except _REFUSALS as error:
         path = find_culprit(state, name, _can_pickle)
         raise StateNotSerializable(
             f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in __setstate__",
             path=path,
         ) from error
+    return pickled._replace(comes_apart=True) if arrays.come_apart else pickled
+
+
+def _pickled(state: object, name: str, own: object, arrays: SharedArrays) -> PickledState:
+    """A state by plain pickle, else by cloudpickle; with each array as `arrays` say."""
+    buffers: list[pickle.PickleBuffer] = []
+    references: tuple[Referenced, ...] = ()
+    stream = _by_reference(state, buffers.append, own, arrays)
+    codec = PICKLE
+    if stream is None:
+        codec = CLOUDPICKLE
+        stream, buffers, places = _with_places(state, own, arrays)
+        paths = find_paths(state, name, [found for _, found in places])
+        references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
     return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
 
 
@@ -349,7 +359,10 @@ def load_names(payload: bytes) -> Names:
 
 
 def _by_reference(
-    value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None, own: object = None
+    value: object,
+    buffer_callback: Callable[[pickle.PickleBuffer], Any] | None,
+    own: object = None,
+    arrays: SharedArrays | None = None,
 ) -> bytes | None:
     """A plain pickle, or None if only cloudpickle can pickle the value.
 
@@ -358,8 +371,11 @@ def _by_reference(
     """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, protocol=5, buffer_callback=buffer_callback)
-    if own is not None:  # a table of types costs nothing for objects of all other types
-        pickler.dispatch_table = {**copyreg.dispatch_table, type(own): _reducer_of_others_than(own)}
+    reducers = {} if arrays is None else arrays.reducers(pickler)
+    if own is not None:
+        reducers[type(own)] = _reducer_of_others_than(own)
+    if reducers:  # a table of types costs nothing for objects of all other types
+        pickler.dispatch_table = {**copyreg.dispatch_table, **reducers}
     try:
         pickler.dump(value)
         stream = file.getvalue()
@@ -384,6 +400,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
         heed: Heed | None = None,
         own: object = None,
+        arrays: SharedArrays | None = None,
     ) -> None:
         self._own = own
         self._file = io.BytesIO()
@@ -392,6 +409,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         self._outside = outside_types()
         chained = super().dispatch_table.maps  # as they are chained, a look into them is half the time of all
         self.dispatch_table = {kind: reduce for table in reversed(chained) for kind, reduce in table.items()}
+        if arrays is not None:
+            self.dispatch_table |= arrays.reducers(self)
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -423,7 +442,9 @@ def _refuse(reference: Any) -> Any:
     raise pickle.PicklingError(f"an {type(reference).__name__} inside an error")
 
 
-def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
+def _with_places(
+    state: object, own: object, arrays: SharedArrays
+) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
     """Pickle a state with an empty place among the buffers for the value of each reference: (place, reference)."""
     buffers: list[pickle.PickleBuffer] = []
     references: list[tuple[int, Any]] = []
@@ -432,7 +453,7 @@ def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleB
         references.append((len(buffers), reference))  # the pickler takes the place right after this
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
-    return _Pickler(leave_place, buffers.append, own=own).pickle(state), buffers, references
+    return _Pickler(leave_place, buffers.append, own=own, arrays=arrays).pickle(state), buffers, references
 
 
 def _can_pickle(value: object) -> bool:

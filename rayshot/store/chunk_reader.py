@@ -82,10 +82,16 @@ class ChunkReader:
         return expand(decrypt_chunk(stored, chunk, self._system), chunk)
 
 
+class _Memory(bytearray):
+    """Not a bytearray of a user: see `format.shared_arrays`, which looks for those in a state."""
+
+    __slots__ = ()
+
+
 def _memory(size: int) -> memoryview:
     """New memory of this process. Huge pages take a fifth of the processor time that ordinary ones take to fill."""
     if size < HUGE_BYTES_MIN:
-        return memoryview(bytearray(size))
+        return memoryview(_Memory(size))
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a forked capture sees no later change
     if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
         with suppress(OSError):  # a kernel without them

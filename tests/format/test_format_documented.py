@@ -31,5 +31,6 @@ def test_rows_are_as_wide_as_the_page_says():
 def test_algorithms_and_functions_that_pickles_name_are_on_the_page():
     for key in (None, SigningKey(b"k" * 32)):
         assert f"| `{msgpack.unpackb(seal(b'', key))[2]}` |" in PAGE
-    for name in (REBIND, "rayshot.format.pickling.own_instance", "rayshot.format.pickling.put_again"):
+    pickling = "rayshot.format.pickling"
+    for name in (REBIND, f"{pickling}.own_instance", f"{pickling}.put_again", "rayshot.format.shared_arrays.view"):
         assert f"| `{name}` " in PAGE

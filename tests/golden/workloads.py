@@ -63,3 +63,19 @@ class Museum:
 
     def look(self):
         return sorted(map(repr, self.things))
+
+
+@rayshot.actor
+class Gallery:
+    """Holds arrays that share memory."""
+
+    def __init__(self):
+        self.frame = np.arange(8.0)
+        self.left, self.back = self.frame[:4], self.frame[::-1]
+        table = np.zeros(2, dtype=[("x", "f8"), ("n", "i4")])
+        self.fields = [table["x"], table["x"][::-1]]
+        self.raw = bytearray(4)
+        self.words = np.frombuffer(self.raw, "u1")
+
+    def look(self):
+        return self.frame.tolist(), self.raw

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import gc
 import itertools
+import logging
 import mmap
 import os
 import select
@@ -34,6 +35,7 @@ from rayshot.model.cell import Cell
 from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
 from rayshot.runtime.wire.reports import Captured
 
+log = logging.getLogger("rayshot")
 FORK_BYTES_MIN = 1 << 20
 """For states with more bytes than this, a fork stops the actor for less time than pickling does."""
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
@@ -48,6 +50,10 @@ REFERENCES, SHARED_MEMORY = "ObjectRefs", "shared memory"
 _BEGUN = b"b"
 _NO_ANSWER: bytes = msgpack.packb(None)
 _FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
+_COMES_APART = (
+    "%s: its state has arrays that share memory, and after a restore each of them has its own: they are arrays of "
+    "objects, or lie far apart in a large array. Keep the large array, and make the others from it in on_restore"
+)
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spool"
 _counts = itertools.count(1)
@@ -123,8 +129,8 @@ class CaptureChild:
             raise
         status = self._reap()
         match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
-            case [True, "pickle" | "cloudpickle" as codec, list(sizes)]:
-                return Captured(codec, tuple(sizes), spool=str(self._spool))
+            case [True, "pickle" | "cloudpickle" as codec, list(sizes), bool(apart)]:
+                return Captured(codec, tuple(sizes), spool=str(self._spool), comes_apart=apart)
             case [False, str(message), str(path), str(inline)]:
                 refusal = StateNotSerializable(message, path=path, inline=inline)
             case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
@@ -165,7 +171,7 @@ class Capturer:
         self._spool_folder = spool_folder
         self._last_size: int | None = None
         self._inline_left, self._inline_again = 0, 1
-        self._holds_references = self._in_shared_memory = self._has_forked = False
+        self._holds_references = self._in_shared_memory = self._has_forked = self._has_said_apart = False
 
     def capture(self, cell: Cell) -> Captured | CaptureChild:
         """Capture the state as it is now. Call between two handlers. Raises StateNotSerializable."""
@@ -175,8 +181,11 @@ class Capturer:
         return self._fork(cell) if self._by_fork() else self._inline(cell)
 
     def learn(self, captured: Captured) -> None:
-        """Remember how large the state was, and that a child could write it."""
+        """Remember how large the state was, and that a child could write it. Say once that arrays come apart."""
         self._last_size = captured.size
+        if captured.comes_apart and not self._has_said_apart:
+            self._has_said_apart = True
+            log.warning(_COMES_APART, self._name)
         if captured.spool is not None:
             self._inline_again = 1
 
@@ -209,7 +218,8 @@ class Capturer:
     def _inline(self, cell: Cell) -> Captured:
         pickled = dump_state(cell.state(), self._name, cell.instance)
         parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
-        captured = Captured(pickled.codec, tuple(map(len, parts)), parts, references=pickled.references)
+        sizes = tuple(map(len, parts))
+        captured = Captured(pickled.codec, sizes, parts, None, pickled.references, pickled.comes_apart)
         self._holds_references = bool(pickled.references)
         self.learn(captured)
         return captured
@@ -340,7 +350,7 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
                 )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
-            answer: list[Any] = [True, pickled.codec, sizes]
+            answer: list[Any] = [True, pickled.codec, sizes, pickled.comes_apart]
         except RayshotError as error:
             evidence = error.evidence
             answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]

@@ -22,6 +22,7 @@ class Captured:
 
     The parts are in memory as `parts` (the stream first), or one after the other in the file `spool`, `sizes` bytes
     each. `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
+    `comes_apart`: arrays share memory, and come back as copies.
     """
 
     codec: StateCodec
@@ -29,6 +30,7 @@ class Captured:
     parts: tuple[bytes, ...] = ()
     spool: str | None = None
     references: tuple[Referenced, ...] = ()
+    comes_apart: bool = False
 
     @property
     def size(self) -> int:
