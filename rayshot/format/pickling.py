@@ -16,6 +16,7 @@ import io
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -73,9 +74,9 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
         if arrays.are_found():
             pickled = _pickled(state, name, own, arrays)
     except _REFUSALS as error:
-        path = find_culprit(state, name, _can_pickle)
+        path = find_culprit(state, name, partial(_can_pickle, own=own))
         raise StateNotSerializable(
-            f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in __setstate__",
+            f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in on_restore",
             path=path,
         ) from error
     return pickled._replace(comes_apart=True) if arrays.come_apart else pickled
@@ -456,9 +457,9 @@ def _with_places(
     return _Pickler(leave_place, buffers.append, own=own, arrays=arrays).pickle(state), buffers, references
 
 
-def _can_pickle(value: object) -> bool:
+def _can_pickle(value: object, own: object = None) -> bool:
     try:
-        _Pickler(lambda _reference: (slot, (0,))).pickle(value)
+        _Pickler(lambda _reference: (slot, (0,)), own=own).pickle(value)
     except _REFUSALS:
         return False
     return True

@@ -5,22 +5,27 @@ Ray cluster the bytes are trusted, as Ray trusts its own.
 """
 
 import io
+import operator
 import pickle
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rayshot.format.by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
+from rayshot.format.filling import fill
+from rayshot.format.late_keys import REFUSALS, LateKeys
 
 
 def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Names | None = None) -> Any:
     """The value of a pickle with these out-of-band buffers, where `names` stand for globals that moved.
 
+    What pickle cannot make is made by gentler rules, see `_LenientUnpickler`. So code of the classes may run twice.
+
     Raises whatever the classes of the pickle raise.
     """
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
-    except (TypeError, AttributeError):  # maybe of an exception's class
+    except REFUSALS:
         return _LenientUnpickler(stream, buffers, names or {}).load()
 
 
@@ -54,13 +59,25 @@ _InPython: Any = pickle._Unpickler  # noqa: SLF001 - the other one's steps canno
 
 
 class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go, it is anything
-    """As `_Unpickler`, but slow. It also makes exceptions whose classes refuse their arguments."""
+    """As `_Unpickler`, but slow. It also makes what pickles well and cannot be made by pickle's own rules.
+
+    These are exceptions whose classes refuse their arguments; objects with a `__getattr__` that needs their attributes;
+    keys of sets and dicts whose hash needs a state that comes later; objects whose `__new__` wants arguments that
+    their pickle does not have.
+    """
 
     dispatch: ClassVar = dict(_InPython.dispatch)
 
     def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
         self._moved = _Moved(names)
+        self._late = LateKeys()
+
+    def load(self) -> Any:
+        """See pickle.Unpickler."""
+        value = super().load()
+        self._late.put_all()
+        return value
 
     def find_class(self, module: str, name: str) -> Any:
         """See pickle.Unpickler."""
@@ -71,15 +88,65 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         """Call a class or function."""
         arguments = self.stack.pop()
         called = self.stack[-1]
+        self._check_complete(called, arguments)
         is_exception = isinstance(called, type) and issubclass(called, BaseException)
         self.stack[-1] = make_leniently(called, arguments) if is_exception else called(*arguments)
 
+    def load_newobj(self) -> None:
+        """Make an object by its `__new__`."""
+        arguments = self.stack.pop()
+        self._check_complete(self.stack[-1], arguments)
+        self.stack[-1] = _new(self.stack[-1], arguments)
+
     def load_build(self) -> None:
         """Give an object its state."""
-        if isinstance(self.stack[-2], BaseException) and isinstance(self.stack[-1], dict):
-            fill_leniently(self.stack[-2], self.stack.pop())
+        state, made = self.stack.pop(), self.stack[-1]
+        if isinstance(made, BaseException) and isinstance(state, dict):
+            fill_leniently(made, state)
         else:
-            super().load_build()
+            fill(made, state)
+        self._late.object_filled(made)
+
+    def load_setitem(self) -> None:
+        """Put one key and its value into a dict."""
+        value, key = self.stack.pop(), self.stack.pop()
+        self._late.put(self.stack[-1], operator.setitem, [(key, value)])
+
+    def load_setitems(self) -> None:
+        """Put keys and values into a dict."""
+        items = self.pop_mark()
+        self._late.put(self.stack[-1], operator.setitem, [*zip(items[::2], items[1::2], strict=True)])
+
+    def load_additems(self) -> None:
+        """Put members into a set."""
+        members = self.pop_mark()
+        target = self.stack[-1]
+        self._late.put(target, type(target).add, [(member,) for member in members])
+
+    def _check_complete(self, called: Any, arguments: Any) -> None:
+        """Nothing may copy a set or dict before all its keys are there."""
+        if (waiting := self._late.first_of(arguments)) is not None:
+            raise pickle.UnpicklingError(
+                f"{called!r} is made of a {type(waiting).__name__}, and keys of it refer to what is made"
+            )
 
     dispatch[pickle.REDUCE[0]] = load_reduce
+    dispatch[pickle.NEWOBJ[0]] = load_newobj
     dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
+    dispatch[pickle.ADDITEMS[0]] = load_additems
+
+
+def _new(cls: Any, arguments: tuple[Any, ...]) -> Any:
+    """An object by `__new__` of its class; if that refuses the arguments, by that of a base."""
+    try:
+        return cls.__new__(cls, *arguments)
+    except TypeError:
+        for base in cls.__mro__[1:]:
+            if "__new__" in vars(base):
+                try:
+                    return base.__new__(cls, *arguments)
+                except TypeError:
+                    continue
+        raise

@@ -15,6 +15,7 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
+from rayshot.format.filling import fill
 from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
 from rayshot.model.event_loop import Coroutines
@@ -337,10 +338,7 @@ class Cell:
         """
         assert self.specification is not None
         recorded = migrate(state["state"], version, type(self.instance), self.specification.version, self.name)
-        if hasattr(self.instance, "__setstate__"):
-            self.instance.__setstate__(recorded)
-        else:
-            _set_attributes(self.instance, recorded)
+        fill(self.instance, recorded)
         callees = state.get("callees", {})
         self._calls = {
             key: Continuation(method, on_error, context, callees.get(key))
@@ -365,15 +363,6 @@ def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -
         return result
 
     return call
-
-
-def _set_attributes(instance: Any, state: Any) -> None:
-    """Set a state as pickle does for an object without `__setstate__`: attributes, or a pair of these and slots."""
-    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)  # noqa: PLR2004
-    if attributes:
-        instance.__dict__.update(attributes)
-    for name, value in (slots or {}).items():
-        setattr(instance, name, value)
 
 
 def _bare(user_class: Any) -> Any:

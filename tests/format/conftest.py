@@ -1,4 +1,6 @@
-"""Objects that lie elsewhere, for each test that asks for them."""
+"""Objects that lie elsewhere, and a process that has learned no errors, for each test that asks for them."""
+
+import copyreg
 
 import pytest
 
@@ -17,3 +19,11 @@ def values(monkeypatch):
     for name, given in (("kind", Ref), ("get", lambda ref: there[ref.number]), ("put", put)):
         monkeypatch.setattr(pickling._references, name, given, raising=False)
     return there
+
+
+@pytest.fixture
+def nothing_learned():
+    before = set(copyreg.dispatch_table)
+    yield
+    for learned in copyreg.dispatch_table.keys() - before:
+        del copyreg.dispatch_table[learned]

@@ -1,6 +1,5 @@
 """Exceptions that their classes do not make again: they come through messages, states and results all the same."""
 
-import copyreg
 import dataclasses
 import pickle
 
@@ -8,7 +7,7 @@ import pytest
 
 from rayshot.format.pickling import carry, dump_message, dump_state, load_exception, load_message, load_state
 
-pytestmark = pytest.mark.acceptance("O4")
+pytestmark = [pytest.mark.acceptance("O4"), pytest.mark.usefixtures("nothing_learned")]
 
 
 class Requiring(Exception):
@@ -45,14 +44,6 @@ MADE = [
 ]
 RAISES = MADE[:1] + MADE[2:4]
 """What a plain pickle of raises when it is loaded."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_learned():
-    before = set(copyreg.dispatch_table)
-    yield
-    for learned in copyreg.dispatch_table.keys() - before:
-        del copyreg.dispatch_table[learned]
 
 
 @pytest.fixture(params=MADE, ids=lambda make: type(make()).__name__)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,24 @@ def test_an_open_file_deep_in_a_state_is_refused_with_its_path(file):
     state = {"state": {"sinks": [1, SimpleNamespace(file=file)], "code": lambda: 1}}
     with pytest.raises(StateNotSerializable, match=r"alice\['state'\]\['sinks'\]\[1\]\.file"):
         dump_state(state, "alice")
+
+
+class Desk:
+    """Holds methods of its own."""
+
+    def note(self): ...
+
+
+@pytest.mark.acceptance("S11")
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_the_path_is_right_beside_what_refers_to_the_actor_itself(place):
+    desk = Desk()
+    own = {"calls": [desk.note], "me": desk}
+    state = {"locks": {"first": threading.Lock()}}
+    vars(desk).update({**own, **state} if place == "last" else {**state, **own})
+    with pytest.raises(StateNotSerializable, match="make it again in on_restore") as caught:
+        dump_state({"state": vars(desk)}, "alice", desk)
+    assert caught.value.evidence["path"] == "alice['state']['locks']['first']"
 
 
 @pytest.mark.acceptance("X4")

@@ -20,6 +20,7 @@ from tests.model.workloads import (
     Registered,
     Switchboard,
     Unreadable,
+    Wrapper,
 )
 
 
@@ -305,6 +306,13 @@ def test_a_class_that_says_what_its_state_is_gets_that_back(world):
 def test_a_class_with_a_getstate_only_gets_its_attributes_set(world):
     world.construct(Counted)
     assert vars(world.moved().cell.instance) == {"count": 1}
+
+
+@pytest.mark.acceptance("S1")
+def test_a_class_that_gives_unknown_names_to_what_it_wraps_comes_back(world):
+    world.construct(Wrapper)
+    instance = world.moved().cell.instance
+    assert (instance.read(), list(instance.keys())) == (1, ["a"])
 
 
 def test_a_class_with_a_metaclass_comes_back(world):

@@ -164,3 +164,17 @@ class Switchboard:
 
     def press(self, key):
         self.table[key]()
+
+
+@rayshot.actor
+class Wrapper:
+    """Gives unknown attributes to what it wraps."""
+
+    def __init__(self):
+        self.inner = {"a": 1}
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def read(self):
+        return self.inner["a"]

@@ -1,0 +1,21 @@
+"""Gives an object the state that a pickle holds for it."""
+
+import sys
+from typing import Any
+
+
+def fill(made: Any, state: Any) -> None:
+    """Fill an object as pickle does: by `__setstate__`, else attributes, or a pair of these and slots.
+
+    The class is asked for `__setstate__`. pickle asks the object, and `__getattr__` of an object without its attributes
+    may never end.
+    """
+    given = getattr(type(made), "__setstate__", None)
+    if given is not None:
+        given(made, state)
+        return
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)  # noqa: PLR2004
+    for name, value in (attributes or {}).items():
+        made.__dict__[sys.intern(name) if type(name) is str else name] = value
+    for name, value in (slots or {}).items():
+        setattr(made, name, value)

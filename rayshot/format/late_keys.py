@@ -1,0 +1,92 @@
+"""Keys of sets and dicts that come late: their hash needs the state of an object that is still being loaded.
+
+An object may hold a set of itself. Its pickle fills that set before the object has its attributes, so `__hash__` fails.
+Such a key waits, and with it all later ones of the same set or dict, so that their order stays.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+REFUSALS = (TypeError, AttributeError, LookupError, ValueError, RecursionError)
+"""What the code of an object that has not all of its state may raise."""
+
+_Item = tuple[Any, ...]
+"""(member,) of a set, (key, value) of a dict."""
+_Put = Callable[..., object]
+
+
+class _Waiting:
+    """The items that are not yet in a set or dict. `put` puts one in."""
+
+    def __init__(self, target: Any, put: _Put, items: Iterable[_Item]) -> None:
+        self.target = target
+        self.put = put
+        self.items = deque(items)
+
+    def put_some(self) -> None:
+        """Put in what can be hashed by now, in order."""
+        while self.items:
+            try:
+                self.put(self.target, *self.items[0])
+            except REFUSALS:
+                return
+            self.items.popleft()
+
+    def put_all(self) -> None:
+        while self.items:
+            self.put(self.target, *self.items.popleft())
+
+
+class LateKeys:
+    """The sets and dicts of one pickle that wait for keys."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, _Waiting] = {}
+        self._of_objects: dict[int, list[_Waiting]] = defaultdict(list)
+
+    def put(self, target: Any, put: _Put, items: Sequence[_Item]) -> None:
+        """Put items into a set or dict, from the first one that cannot be hashed yet on later."""
+        waiting = self._waiting.get(id(target))
+        if waiting is not None:
+            waiting.items += items
+            return
+        done = 0
+        try:
+            for item in items:
+                put(target, *item)
+                done += 1
+        except REFUSALS:
+            waiting = self._waiting[id(target)] = _Waiting(target, put, items[done:])
+            self._note(waiting)
+
+    def object_filled(self, made: Any) -> None:
+        """An object has its state now: put in what waited for it."""
+        for waiting in self._of_objects.pop(id(made), ()) if self._waiting else ():
+            waiting.put_some()
+            if waiting.items:
+                self._note(waiting)
+            else:
+                self._waiting.pop(id(waiting.target), None)
+
+    def put_all(self) -> None:
+        """The pickle is read: put in what is left. Raises what the keys raise."""
+        for waiting in self._waiting.values():
+            waiting.put_all()
+
+    def first_of(self, values: Iterable[Any]) -> Any:
+        """The first of these values that waits for keys; None if there is none."""
+        return next((value for value in values if id(value) in self._waiting), None) if self._waiting else None
+
+    def _note(self, waiting: _Waiting) -> None:
+        for part in _parts(waiting.items[0][0]):
+            self._of_objects[id(part)].append(waiting)
+
+
+def _parts(key: Any) -> Iterator[Any]:
+    """The objects whose hashes make that of a key."""
+    if isinstance(key, tuple | frozenset):
+        for part in key:
+            yield from _parts(part)
+    else:
+        yield key

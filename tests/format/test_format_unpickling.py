@@ -1,0 +1,210 @@
+"""States that pickle and that a plain unpickling cannot make again: rayshot loads them all the same, as they were."""
+
+import collections
+import enum
+import pickle
+import typing
+
+import pytest
+
+from rayshot.format.pickling import dump_state, load_state
+
+pytestmark = pytest.mark.acceptance("S1")
+
+
+class Proxy:
+    """Gives everything else to what it wraps."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class Slotted:
+    """The same with slots."""
+
+    __slots__ = ("inner", "more")
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class Keys(dict):
+    """A dict whose keys are its attributes too."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+class Node:
+    """Lies in a set and in a dict of its parent, hashed by its name."""
+
+    def __init__(self, name, parent):
+        self.name, self.parent = name, parent
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return isinstance(other, Node) and self.name == other.name
+
+
+class Money:
+    """Made by `__new__` alone."""
+
+    def __new__(cls, cents):
+        made = super().__new__(cls)
+        made.cents = cents
+        return made
+
+
+class Euro(int):
+    """A number made of two."""
+
+    def __new__(cls, euros, cents):
+        return super().__new__(cls, 100 * euros + cents)
+
+
+class Pair(typing.NamedTuple):
+    left: int
+    right: int
+
+
+class FromText(Pair):
+    """A named tuple made of a text."""
+
+    def __new__(cls, text):
+        return super().__new__(cls, *map(int, text.split()))
+
+
+class Refused(Exception):
+    """Wants other arguments than those that its pickle has."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+class Order:
+    class Line: ...
+
+    class Refused(Refused): ...
+
+    class Colour(enum.Enum):
+        RED = 1
+
+
+class Index:
+    """Makes a table of its nodes when it is loaded."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+
+    def __setstate__(self, state):
+        self.nodes = state["nodes"]
+        self.names = sorted(node.name for node in self.nodes)
+
+
+def there_and_back(value):
+    pickled = dump_state({"state": value}, "alice")
+    return load_state(pickled.stream, pickled.buffers)["state"]
+
+
+def plainly(value):
+    return pickle.loads(pickle.dumps(value, 5))
+
+
+@pytest.mark.parametrize("kind", [Proxy, Slotted])
+def test_an_object_that_gives_unknown_names_to_what_it_wraps_is_loaded(kind):
+    wrapped = kind([1])
+    with pytest.raises(RecursionError):
+        plainly(wrapped)
+    again = there_and_back([wrapped, wrapped])
+    assert type(again[0]) is kind
+    assert again[0] is again[1]
+    assert again[0].inner == [1]
+    assert again[0].index(1) == 0
+
+
+def test_a_dict_with_its_keys_as_attributes_is_loaded():
+    keys = Keys(a=1)
+    keys.__dict__["note"] = 2
+    with pytest.raises(KeyError):
+        plainly(keys)
+    again = there_and_back(keys)
+    assert (again.a, again.note, type(again)) == (1, 2, Keys)
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda node: {node}, lambda node: {node: 1}, lambda node: {(1, node): 2}, lambda node: {"a": 0, node: 1}]
+)
+def test_a_key_whose_hash_needs_its_state_is_found_again_in_a_cycle(hold):
+    node = Node("a", [])
+    node.parent.append(hold(node))
+    with pytest.raises(AttributeError):
+        plainly(node)
+    again = there_and_back(node)
+    (held,) = again.parent
+    assert held == hold(again)
+    assert len(held) == len(hold(again))
+    assert any(again is part for key in held for part in (key if isinstance(key, tuple) else [key]))
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_the_order_of_a_dict_stays_where_some_keys_waited(kind):
+    node = Node("a", kind())
+    node.parent.update({"before": 0, node: 1, "behind": 2, Node("b", None): 3})
+    again = there_and_back(node)
+    assert [getattr(key, "name", key) for key in again.parent] == ["before", "a", "behind", "b"]
+    assert again.parent[again] == 1
+
+
+def test_who_makes_something_of_its_state_finds_the_keys_that_had_to_wait():
+    first = Node("a", [])
+    first.parent.append({first, Node("b", first.parent)})
+    again = there_and_back({"node": first, "index": Index(first.parent[0])})
+    assert again["index"].names == ["a", "b"]
+
+
+def test_what_would_be_copied_before_its_keys_are_there_is_refused_not_emptied():
+    node = Node("a", None)
+    node.parent = collections.Counter([node])
+    with pytest.raises(pickle.UnpicklingError, match="Counter"):
+        there_and_back(node)
+
+
+def test_an_object_made_by_its_new_alone_is_loaded():
+    with pytest.raises(TypeError):
+        plainly(Money(5))
+    assert vars(there_and_back(Money(5))) == {"cents": 5}
+    assert (there_and_back(Euro(1, 5)), type(there_and_back(Euro(1, 5)))) == (105, Euro)
+    assert (there_and_back(FromText("1 2")), type(there_and_back(FromText("1 2")))) == (Pair(1, 2), FromText)
+
+
+def test_a_class_that_nobody_can_make_stays_an_error():
+    class Never:
+        def __new__(cls, made=False):
+            if not made:
+                raise ValueError("not like this")
+            return super().__new__(cls)
+
+    with pytest.raises(ValueError, match="not like this"):
+        there_and_back(Never(made=True))
+
+
+@pytest.mark.acceptance("S6")
+@pytest.mark.parametrize(
+    "beside", [Order.Line, lambda: Order.Refused(1, "no"), lambda: Order.Colour.RED, lambda: Order.Line]
+)
+def test_a_name_with_a_dot_is_found_beside_an_error_with_its_own_constructor(beside, nothing_learned):
+    refused, again = there_and_back([Refused(1, "no"), beside()])
+    assert (type(refused), vars(refused), str(refused)) == (Refused, {"code": 1}, "no")
+    if not isinstance(beside(), enum.Enum | type):
+        assert type(again) is type(beside())
+    else:
+        assert again is beside()

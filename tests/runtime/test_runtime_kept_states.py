@@ -1,0 +1,21 @@
+"""States of kinds that strangers lost: after a death, actors have them as they were."""
+
+import pytest
+import ray
+
+from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.keeper import Keeper
+
+pytestmark = [pytest.mark.ray]
+
+
+@pytest.mark.acceptance("S1", "S6")
+def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_system):
+    system = new_system(failure=HEALS)
+    killed, alive = (Keeper.options(name=name).remote() for name in ("killed", "alive"))
+    before = ray.get([killed.look.remote(), alive.look.remote()])
+    assert before == [[0, True, 5, 7, "Page", "a"]] * 2
+    system.snapshot()
+    kill(system, "killed")
+    until_it_runs(system)
+    assert ray.get([killed.look.remote(), alive.look.remote()]) == before
