@@ -73,7 +73,7 @@ def fit(
     if gone and skip_missing_classes is not True:
         raise _gone(manifest, gone)
     left_out = {actor.name: recorded_class(actor) for actor in manifest.actors if actor.name not in casts}
-    rest = _without(manifest, left_out)
+    rest = without(manifest, left_out)
     problems = [line for cast in casts.values() for line in unmet(rest, cast, read)]
     if problems:
         raise CodeMismatch(
@@ -128,8 +128,11 @@ def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[
     return frozenset(skip_missing_classes)
 
 
-def _without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
-    """The manifest without the actors left out: they count as ended, and messages in flight to them are removed."""
+def without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
+    """The manifest without the actors left out: they count as ended, and messages in flight to them are removed.
+
+    Raises CodeMismatch if no actor would be left.
+    """
     if not left_out:
         return manifest
     if len(left_out) == len(manifest.actors):

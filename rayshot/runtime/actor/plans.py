@@ -1,25 +1,27 @@
 """What each actor of a snapshot is loaded from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.format.pickling import dump_names
-from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.resolution import Fit
+from rayshot.format.manifest import Manifest
 from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.wire.fitted import Fitted
 
 
 def make_plans(
     storage: str,
     folder: str,
-    fit: Fit,
-    dead_letters: Mapping[str, Sequence[DeadLetter]],
+    manifest: Manifest,
+    fitted: Fitted,
     drivers: frozenset[str] = frozenset(),
     programs: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, LoadPlan]:
-    """The plan of each actor. The chunks are in `folder` of `storage`; the rest is as in LoadPlan."""
-    manifest, specifications, names = fit.manifest, fit.specifications, dump_names(fit.names)
+    """The plan of each actor of `manifest`, which lacks those that are left out.
+
+    The chunks are in `folder` of `storage`; the rest is as in LoadPlan.
+    """
+    specifications = fitted.specifications
     chunks = {chunk.digest: chunk for chunk in manifest.chunks}
     sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
     arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
@@ -57,8 +59,8 @@ def make_plans(
             slots[actor.name],
             frozenset(manifest.ended) & arrived[actor.name].keys(),
             actor.version,
-            names,
-            tuple(dead_letters.get(actor.name, ())),
+            fitted.names,
+            fitted.letters.get(actor.name, ()),
             drivers,
             dict(programs),
         )

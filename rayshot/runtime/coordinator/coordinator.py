@@ -31,6 +31,7 @@ from rayshot.runtime.ray.roster import has_rosters
 from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.dead_letters import DeadLetter
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
@@ -233,9 +234,19 @@ class Coordinator(Enrolling, Questions):
         return self._life.take_keys(keyring)
 
     @ray.method(concurrency_group="control")
-    def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
-        """The system will load `snapshot`; these actors had ended before it. See `Repository.note_restore` too."""
-        self._life.expect(ended, snapshot, origin, claimed=claimed)
+    def expect(
+        self,
+        ended: tuple[str, ...],
+        snapshot: SnapshotId,
+        origin: str | None,
+        claimed: bool,  # noqa: FBT001
+        fitted: Fitted | None,
+    ) -> None:
+        """The system will load `snapshot`; these actors had ended before it. See `Repository.note_restore` too.
+
+        `fitted` says as what, if the snapshot alone does not say it and the system heals itself.
+        """
+        self._life.expect(ended, snapshot, origin, claimed=claimed, fitted=fitted)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:

@@ -288,6 +288,7 @@ class Healer:
                 detail=order.detail,
                 keyring=keyring,
                 needs=order.needs,
+                fitted=self._life.members.fitted,
             )
         except CannotGoBack as error:
             self._handle(NoWayBack(f"{order.detail}; {error}"))
@@ -313,7 +314,7 @@ class Healer:
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
             ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
-        ended = frozenset(began.origin.snapshot.manifest.ended)
+        ended = frozenset(began.origin.manifest.ended)
         over = frozenset(one for one in self._machine.letters if one.process in ended or self._is_over(one))
         self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past, over))
 

@@ -26,6 +26,7 @@ from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, ho
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.ray.roster import clear_rosters
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
@@ -207,7 +208,7 @@ class Life:
 
     def next(self, began: "NewLife") -> "Life":
         """The life that goes on from a snapshot behind this one. It runs when all hosts are loaded and `resume`d."""
-        manifest = began.origin.snapshot.manifest
+        manifest = began.origin.manifest
         holds = holds_of_manifest(began.committer.epoch.position, manifest)
         settings = replace(self._settings, snapshot=self.runner.config)
         life = Life(settings, began.committer, self._own, self._heals, holds)
@@ -237,6 +238,7 @@ class Life:
             held = frozenset[str]() if holds is None else self.letting_go.committed(holds)
             self._heals.hear(CommitWritten(self.incarnation, held))
         if holds is not None:
+            self.members.forget_fit()
             self.tidings.covered(holds)
 
     # Drivers ---------------------------------------------------------------------------------------------------
@@ -356,8 +358,12 @@ class Life:
 
     # Restoring and taking over ---------------------------------------------------------------------------------
 
-    def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+    def expect(
+        self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, *, claimed: bool, fitted: Fitted | None
+    ) -> None:
         """See `Coordinator.expect`."""
+        if fitted is not None:
+            self.members.keep_fit(fitted)
         self._committer.restored(snapshot, origin, claimed=claimed)  # nothing is committed before `resume`
         with self.lock:
             self.runner.replace_machine(Collector(self.incarnation, ended=ended))
@@ -384,6 +390,9 @@ class Life:
         """After the death of the old coordinator: go on with the living members."""
         marked, went_back = self.members.roster.is_marked, self._committer.went_back
         remains = find_remains(self.members, self._committer, self.incarnation, self._name, self._settings.loading)
+        self.members.find_fit()
+        if (fitted := self.members.fitted) is not None:
+            remains.ended.update(fitted.left_out)
         self.members.know_ended(remains.ended)
         self.runner.committed = self._committer.newest_of(self.incarnation)
         self.runner.advanced = self._committer.newest_that_advances(self.incarnation)

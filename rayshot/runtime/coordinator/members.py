@@ -15,11 +15,13 @@ from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
 from rayshot.runtime.ray.roster import Roster, names_by_ray_name, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring
 from rayshot.runtime.wire.orders import Issuer
@@ -70,6 +72,8 @@ class Members:
         self.letters = DeadLetters()  # of the ended
         self.passed_over: dict[tuple[str, str, int], DeadLetter] = {}
         """Messages without which actors go on, by receiver, sender and number; see `protocol.poison`."""
+        self.fitted: Fitted | None = None
+        """How the snapshot from which a person restored the system fits, until another one that advances is stored."""
         self._keyring: Keyring | None = None
         self._system = system
         self._issuer = issuer
@@ -142,8 +146,8 @@ class Members:
             del self.passed_over[next(iter(self.passed_over))]
 
     def inherit(self, before: "Members") -> None:
-        """Go on with the vaults of the life before, with its keys, and with the messages that stay left out."""
-        self.passed_over = dict(before.passed_over)
+        """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out."""
+        self.passed_over, self.fitted = dict(before.passed_over), before.fitted
         self._keyring = before._keyring  # noqa: SLF001 - another life
         self._vaults = dict(before._vaults)  # noqa: SLF001
         for node, vault in self._vaults.items():
@@ -169,6 +173,8 @@ class Members:
         self._vault_watches.add(node, vault)
         if self._keyring is not None:
             vault.hold_keys.remote(self._keyring)
+        if self.fitted is not None:
+            vault.hold_fit.remote(self.fitted)
 
     def hand_out(self, keyring: Keyring) -> None:
         """Give the keys to all vaults, also to future ones: they keep them for a coordinator that is started again."""
@@ -181,6 +187,25 @@ class Members:
             return keyring
         answers = self._ask({node: vault.keys.remote() for node, vault in tuple(self._vaults.items())})
         return next((keyring for keyring in answers.values() if keyring is not None), None)
+
+    def keep_fit(self, fitted: Fitted) -> None:
+        """Keep how a snapshot fits, also in all vaults, for a coordinator that is started again: see `fitted`."""
+        notes.of_fits(self._system).put(str(fitted.snapshot), b"")
+        self.fitted = fitted
+        self.tell_vaults("hold_fit", fitted)
+
+    def forget_fit(self) -> None:
+        """Another snapshot is the one to which the system goes back."""
+        if (fitted := self.fitted) is not None:
+            self.fitted = None
+            self.tell_vaults("hold_fit", None)
+            notes.of_fits(self._system).remove(str(fitted.snapshot))
+
+    def find_fit(self) -> None:
+        """After the coordinator was started again: learn it from the vaults, if there is one."""
+        if notes.of_fits(self._system).all():
+            answers = self._ask({node: vault.fit.remote() for node, vault in tuple(self._vaults.items())})
+            self.fitted = next((fitted for fitted in answers.values() if fitted is not None), None)
 
     def _vault_died(self, node: str, detail: str) -> None:
         """A vault died: what it was writing is lost, and Ray starts it again.

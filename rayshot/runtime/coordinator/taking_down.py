@@ -34,3 +34,4 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
     clear_rosters(system, incarnation)
     notes.of_programs(system).clear()
     notes.of_drivers(system).clear()
+    notes.of_fits(system).clear()

@@ -3,14 +3,14 @@
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError, StoreUnavailable
 from rayshot.format.figures import FINAL
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.manifest import ActorEntry, Manifest
+from rayshot.format.pickling import dump_names
 from rayshot.format.signing_key import find_trusted_keys
-from rayshot.model.resolution import Fit
 from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
 from rayshot.protocol.recovering import LetGo, Past
 from rayshot.runtime.actor.loading import LoadPlan
@@ -18,7 +18,9 @@ from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.let_go import is_held, moment
 from rayshot.runtime.coordinator.tidings import holds_of_manifest
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.history import WayBack
@@ -36,10 +38,20 @@ class CannotGoBack(Exception):
 
 @dataclass(frozen=True)
 class Origin:
-    """The snapshot from which a life goes on. `storage` is the address of its storage."""
+    """The snapshot from which a life goes on. `storage` is the address of its storage.
+
+    `fitted` says what is loaded of it, and as what; None: all, as it was recorded.
+    """
 
     snapshot: Snapshot
     storage: str
+    fitted: Fitted | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """That of the snapshot, without the actors that are left out."""
+        manifest = self.snapshot.manifest
+        return manifest if self.fitted is None else self.fitted.of_manifest(manifest)
 
     def plans(
         self, options: Mapping[str, Mapping[str, Any]], dead: frozenset[str], programs: Mapping[str, str]
@@ -49,17 +61,29 @@ class Origin:
         A snapshot holds neither strategies that are good for one cluster only, nor values of variables. The drivers
         `dead` are gone for ever. `programs` has the present driver of each program with a name.
         """
-        manifest = self.snapshot.manifest
-        specifications = {actor.name: self._specification(actor, options.get(actor.name)) for actor in manifest.actors}
-        fit = Fit(manifest, specifications, {}, {}, ())
+        manifest, fitted = self.manifest, self.fitted or self._as_recorded()
+        told = {name: _told(one, options.get(name)) for name, one in fitted.specifications.items()}
         senders = {channel.sender for channel in manifest.channels}
-        return make_plans(self.storage, self.snapshot.folder, fit, {}, frozenset(senders - dead), programs)
+        drivers = frozenset(senders - dead)
+        fitted = replace(fitted, specifications=told)
+        return make_plans(self.storage, self.snapshot.folder, manifest, fitted, drivers, programs)
 
-    def _specification(self, actor: ActorEntry, options: Mapping[str, Any] | None) -> ActorSpecification:
+    def _as_recorded(self) -> Fitted:
+        manifest = self.snapshot.manifest
+        return Fitted(manifest.snapshot, {one.name: self._recorded(one) for one in manifest.actors}, dump_names({}))
+
+    def _recorded(self, actor: ActorEntry) -> ActorSpecification:
         by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)
-        own = {key: value for key, value in actor.options.items() if key not in RAY_OPTIONS}
-        told = actor.options if options is None else {**own, **options}
-        return ActorSpecification(actor.class_module, actor.class_name, by_value, actor.methods, told, actor.version)
+        named = actor.class_module, actor.class_name
+        return ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version)
+
+
+def _told(specification: ActorSpecification, options: Mapping[str, Any] | None) -> ActorSpecification:
+    """The specification with what Ray was told when it made the actor, if that is known."""
+    if options is None:
+        return specification
+    own = {key: value for key, value in specification.options.items() if key not in RAY_OPTIONS}
+    return replace(specification, options={**own, **options})
 
 
 @dataclass(frozen=True)
@@ -80,11 +104,12 @@ def begin_life_behind(
     detail: str,
     keyring: Keyring,
     needs: Sequence[LetGo] = (),
+    fitted: Fitted | None = None,
 ) -> NewLife:
     """Write the record that begins the life behind `before`. Call it again with the same `writer` if it is unclear.
 
     The snapshot is read first: a life that cannot go on from it, or that would lack anything of `needs`, must not
-    begin.
+    begin. `fitted` says how the snapshot from which a person restored the system fits, if it alone does not say it.
 
     Raises CannotGoBack, and Fenced if another coordinator has the system; then nothing was written. Raises StoreError,
     LogLost, CommitUnknown: it may be written.
@@ -96,7 +121,8 @@ def begin_life_behind(
         while written != back:  # a commit of the old life may come between
             back = written or back
             origin = find_origin(repository, settings.storage, back, keyring, before.incarnation)
-            _check_holds(origin.snapshot, needs)
+            origin = replace(origin, fitted=_fit_of(settings.system, back, fitted))
+            _check_holds(origin, needs)
             written = repository.log.roll_back(
                 before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
             )
@@ -125,9 +151,22 @@ def _open(settings: SystemSettings, before: EpochRecord, keyring: Keyring) -> Re
     )
 
 
-def _check_holds(snapshot: Snapshot, needs: Sequence[LetGo]) -> None:
+def _fit_of(system: str, back: WayBack, fitted: Fitted | None) -> Fitted | None:
+    """What `fitted` says of this snapshot. Raises CannotGoBack if only its program could load it, which is unknown."""
+    if fitted is not None and fitted.snapshot == back.snapshot:
+        return fitted
+    if str(back.snapshot) in notes.of_fits(system).all():
+        raise CannotGoBack(
+            f"it would go back to {back.snapshot}, from which a program restored it with classes of its own, and "
+            f"nobody who knew them is left: the coordinator and all vaults died before the next snapshot. Call "
+            f"rayshot.resume or rayshot.restore again, with the same rename_classes and skip_missing_classes"
+        )
+    return None
+
+
+def _check_holds(origin: Origin, needs: Sequence[LetGo]) -> None:
     """Raise CannotGoBack if a snapshot lacks anything that drivers let go of."""
-    holds = holds_of_manifest(0, snapshot.manifest)
+    holds, snapshot = holds_of_manifest(0, origin.manifest), origin.snapshot
     for let_go in needs:
         if not is_held(let_go, holds):
             raise CannotGoBack(

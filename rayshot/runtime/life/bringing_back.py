@@ -24,6 +24,7 @@ from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import START_S, check_no_actor, ensure_ray, is_local, locate, make_room, start
 from rayshot.runtime.life.restoring import load_all
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
@@ -98,9 +99,11 @@ def bring_back(
         with reading(view.log, chosen.id):
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
             ownership = chosen.id, location if elsewhere else None, claimed
-            expected = identity.coordinator.expect.remote(fit.manifest.ended, *ownership)
+            fitted = Fitted.of(fit, undeliverable(fit, chosen.read))
+            kept = fitted if failure.heals and not fitted.is_recorded(chosen.manifest) else None
+            expected = identity.coordinator.expect.remote(fit.manifest.ended, *ownership, kept)
             get_answer(expected, the_coordinator(view.name), START_S)
-            load_all(identity, location, chosen.folder, fit, undeliverable(fit, chosen.read))
+            load_all(identity, location, chosen.folder, fit, fitted)
     except BaseException as error:
         take_down(view.name, identity.coordinator, identity.incarnation)
         if isinstance(error, ray.exceptions.RayError):

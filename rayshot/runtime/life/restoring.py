@@ -3,13 +3,12 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import ray
 
 from rayshot.errors import RestoreFailed
-from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
@@ -18,6 +17,7 @@ from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 
@@ -30,14 +30,13 @@ STARTS_MAX = 3
 """An actor's process is made so often at most: Ray may place it on a dead node that Ray still takes for alive."""
 
 
-def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
+def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, fitted: Fitted) -> None:
     """Make every actor, load it, and let all of them run when the last one is ready.
 
-    The chunks are in `folder` of `storage`, which may differ from the system's storage. `dead_letters` are the messages
-    in flight to the actors that are left out.
+    The chunks are in `folder` of `storage`, which may differ from the system's storage.
     """
     _report(fit)
-    loading = _Loading(identity, fit, make_plans(storage, folder, fit, _by_host(fit, dead_letters)))
+    loading = _Loading(identity, fit, make_plans(storage, folder, fit.manifest, fitted))
     try:
         loading.run()
         get_answer(identity.coordinator.resume.remote(), the_coordinator(identity.system))
@@ -141,11 +140,3 @@ def _report(fit: Fit) -> None:
             "%s of class %s is left out of the restore of %s; its state stays in the snapshot. Dead letters: %s",
             name, recorded, fit.manifest.snapshot, flying or "none",
         )  # fmt: skip
-
-
-def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
-    """Give dead letters to their senders. The first actor gets those of drivers and of actors that no longer exist."""
-    by_host: dict[str, list[DeadLetter]] = {name: [] for name in fit.specifications}
-    for letter in dead_letters:
-        by_host[letter.sender if letter.sender in by_host else min(by_host)].append(letter)
-    return by_host

@@ -24,6 +24,7 @@ from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
 from rayshot.runtime.wire.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
@@ -44,6 +45,7 @@ class Vault:
         self._system = system
         self._store = open_store(storage)
         self._keyring: Keyring | None = None
+        self._fitted: Fitted | None = None
         self._ended = threading.Event()
         self._lives_over = 0
         know_references()
@@ -101,6 +103,16 @@ class Vault:
     def keys(self) -> Keyring | None:
         """The keys that `hold_keys` has given; None if it has given none."""
         return self._keyring
+
+    @ray.method(concurrency_group="control")
+    def hold_fit(self, fitted: Fitted | None) -> None:
+        """Hold in memory how a snapshot fits, for a coordinator that is started again; None: it is needed no more."""
+        self._fitted = fitted
+
+    @ray.method(concurrency_group="control")
+    def fit(self) -> Fitted | None:
+        """What `hold_fit` has given."""
+        return self._fitted
 
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:

@@ -50,6 +50,11 @@ def of_programs(system: str) -> Notes:
     return Notes(f"rayshot-programs/{system}/")
 
 
+def of_fits(system: str) -> Notes:
+    """The snapshots that only the program could load that restored the system, see `fitted`, for all lives."""
+    return Notes(f"rayshot-fits/{system}/")
+
+
 def of_drivers(system: str) -> Notes:
     """Driver -> where it is, see `own_place`, for all lives."""
     return Notes(f"rayshot-drivers/{system}/")
