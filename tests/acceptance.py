@@ -21,13 +21,25 @@ GROUPS = {
     "X": "defects that strangers found, mended",
     "O": "ordinary Ray programs",
     "S": "states that come back as they were",
+    "P": "deaths, pauses and ends",
 }
 GAPS = {"B11", "G17", "G19", "G21", "G23"}
 """Ids that the table does not use."""
 
 ROWS = [
     row
-    for letter, last in (("B", 15), ("C", 7), ("D", 11), ("E", 7), ("G", 28), ("L", 7), ("X", 13), ("O", 8), ("S", 11))
+    for letter, last in (
+        ("B", 15),
+        ("C", 7),
+        ("D", 11),
+        ("E", 7),
+        ("G", 28),
+        ("L", 7),
+        ("X", 13),
+        ("O", 8),
+        ("S", 11),
+        ("P", 7),
+    )
     for row in (f"{letter}{number}" for number in range(1, last + 1))
     if row not in GAPS
 ]

@@ -186,6 +186,23 @@ def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
     assert world.handled("alice") == [["take", 1, "made"]]
 
 
+@pytest.mark.acceptance("P5")
+def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_others_send_meanwhile(world, monkeypatch):
+    made, alice = Thing.options(name="made").remote(1), world.handle("alice")
+    monkeypatch.setattr("rayshot.runtime.life.keeping_channel.OUTBOX_MESSAGES_MAX", 0)
+    alice.take.tell(1)
+    waiting = threading.Thread(target=alice.take.tell, args=(3, made))
+    waiting.start()
+    eventually(lambda: world.port.channels["alice"].room._waiters)
+    alice.take.remote(2)  # a call waits for no room
+    while world.hosts["alice"].process.arrived < 2:
+        world.happen(1)  # the first event leads to the creation
+    waiting.join()
+    world.settle()
+    assert world.contents("alice") == [1, 2, 3]
+    assert [number for number, _ in world.port.channels["alice"].mentions] == [3]
+
+
 def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.wire.dropping.PAUSE_S", 0.0)
     made = Thing.remote(1)

@@ -74,18 +74,22 @@ class Outbox(OutPort):
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
         with self.lock:
-            if self.down is not None:
-                raise self.down.with_traceback(None)
-            if self._plain:
-                self.gather()
-            self.pending.append(message)
-            self.pending_bytes += len(message)
-            if message.__class__ is not bytes:
-                self.keep_slots(message)
-            if self.trace is not None:
-                self.trace(self.receiver)
-            if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
-                self._work_off()
+            self.put(message)
+
+    def put(self, message: bytes) -> None:
+        """As `append`. Call under the lock."""
+        if self.down is not None:
+            raise self.down.with_traceback(None)
+        if self._plain:
+            self.gather()
+        self.pending.append(message)
+        self.pending_bytes += len(message)
+        if message.__class__ is not bytes:
+            self.keep_slots(message)
+        if self.trace is not None:
+            self.trace(self.receiver)
+        if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
+            self._work_off()
 
     def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
         """See OutPort. Takes no lock while nothing is due: appending to a list is one step.

@@ -58,12 +58,15 @@ class DriverChannel(OutChannel):
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
         mentioned = self._port.take_mentioned()
-        if mentioned or self.full:
-            with self.lock:
+        if not mentioned and not self.full:
+            super().append(message)
+            return
+        with self.lock:
+            if not self.await_room():
+                raise self.no_room()
+            if self.down is None:  # while this thread waited, others sent: only now the message has its number
                 self.await_actors(mentioned)
-                if not self.await_room():
-                    raise self.no_room()
-        super().append(message)
+            self.put(message)
 
     def await_room(self) -> bool:
         """Wait at most ROOM_WAIT_S seconds for room; returns whether there is some. Call under the lock."""
