@@ -187,7 +187,7 @@ class RolledBack(Untrusted):
     """The storage, or the wanted snapshot, is older than a position that the reader knows to be committed."""
 
 
-# These bytes are damaged; take another snapshot. ------------------------------------------------------------------
+# These bytes are damaged; find a whole snapshot. ------------------------------------------------------------------
 
 
 class Damaged(RayshotError):

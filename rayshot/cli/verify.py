@@ -15,9 +15,10 @@ from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRUSTED, UNSOUND
 from rayshot.cli.grid import console
 from rayshot.cli.json_option import json_option
 from rayshot.cli.proof import proof
-from rayshot.errors import ConfigError, Incompatible, RayshotError, Untrusted
+from rayshot.errors import ConfigError, Damaged, Incompatible, RayshotError, Untrusted
 from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import SystemView
+from rayshot.store.detour import find_offer
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Part, Progress, Trust, Verification
@@ -84,6 +85,8 @@ def verify(
 
     With --subset it compares only the bytes of one part with their digests: for storages that are too large for one
     night.
+
+    If the snapshot is damaged, it looks for the newest one before it that is whole, and says how to go back there.
     """
     if subset is not None and (read_data or replay):
         raise click.UsageError("--subset reads a part of the data, --read-data and --replay read all of it")
@@ -102,6 +105,8 @@ def verify(
         click.echo(documents.dump(documents.verification_document(found, verification, audited, read)))
     else:
         console().print(proof(found, verification, audited))
+        if any(isinstance(check.error, Damaged) for check in verification.checks):
+            click.echo(find_offer(view.history(), view.open, found.id, storage, find_trusted_keys()))
     raise click.exceptions.Exit(_code(verification, audited))
 
 

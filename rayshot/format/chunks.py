@@ -125,4 +125,7 @@ def _too_large(chunk: Chunk, size: int) -> LimitExceeded:
 
 
 def _corrupt(chunk: Chunk, why: str) -> CorruptChunk:
-    return CorruptChunk(f"the chunk {chunk.key} is damaged: {why}; take another snapshot", key=chunk.key)
+    return CorruptChunk(
+        f"the chunk {chunk.key} is damaged: {why}; `rayshot verify` shows whether another snapshot is whole",
+        key=chunk.key,
+    )

@@ -85,7 +85,7 @@ def decrypt_chunk(stored: bytes, chunk: Chunk, system: str) -> bytes:
     if packed is None:
         raise CorruptChunk(
             f"the chunk {chunk.key} cannot be decrypted: it was changed, or moved from another place; "
-            "take another snapshot",
+            "`rayshot verify` shows whether another snapshot is whole",
             key=chunk.key,
         )
     return packed

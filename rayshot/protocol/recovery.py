@@ -268,7 +268,7 @@ class Recovery:
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
         if lost.hopeless or lost.start >= STARTS_MAX:
-            return self._stop(lost.detail, lost.process)
+            return self._stop(f"{self.detail}; {lost.detail}", self._lost)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1
         self._postponed.pop(lost.process, None)

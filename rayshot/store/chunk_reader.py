@@ -76,7 +76,8 @@ class ChunkReader:
             stored = self._store.read_range(inside(self._folder, chunk.key), 0, chunk.stored_size + 1)
         except KeyNotFound as error:
             raise MissingChunk(
-                f"the chunk {chunk.key} of the system {self._system!r} is not in the store; take another snapshot",
+                f"the chunk {chunk.key} of the system {self._system!r} is not in the store; "
+                "`rayshot verify` shows whether another snapshot is whole",
                 key=chunk.key,
             ) from error
         return expand(decrypt_chunk(stored, chunk, self._system), chunk)

@@ -42,7 +42,8 @@ def read_sealed(
     if digest(data) != record.manifest_digest:
         _refuse_foreign(data, system, record, keys)
         raise BadManifest(
-            f"the manifest of {record.snapshot} was changed after the commit; take another snapshot",
+            f"the manifest of {record.snapshot} was changed after the commit; `rayshot verify` shows "
+            f"whether another snapshot is whole",
             key=record.manifest_key,
         )
     envelope = open_envelope(data)
@@ -60,7 +61,8 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
                 f"the snapshot {record.snapshot} of {system!r} was deleted", snapshot=str(record.snapshot)
             ) from error
         raise BadManifest(
-            f"the manifest of {record.snapshot} is missing; take another snapshot", key=record.manifest_key
+            f"the manifest of {record.snapshot} is missing; `rayshot verify` shows whether another snapshot is whole",
+            key=record.manifest_key,
         ) from error
 
 

@@ -217,3 +217,15 @@ def test_a_snapshot_of_a_newer_rayshot_is_not_called_damaged(tmp_path: Path, mon
     (tmp_path / "bank" / damaged.record.manifest_key).unlink()
     assert run("list", tmp_path).exit_code == 1
     assert run("list", tmp_path, "--snapshot", "1-coordinator-1").exit_code == 14
+
+
+@pytest.mark.acceptance("S4")
+def test_of_a_damaged_snapshot_it_says_which_one_before_it_is_whole_and_how_to_go_back_there(tmp_path: Path) -> None:
+    whole, newest = bank_at(tmp_path, Bank(), Bank(states={"alice": {"balance": 1}}))
+    (tmp_path / "bank" / newest.manifest.chunks[-1].key).unlink()
+    result = run("verify", tmp_path)
+    assert result.exit_code == 1
+    assert f"The newest one before it that proves whole is {whole.id}, taken" in result.stdout
+    assert f"rayshot.restore('{tmp_path}', system='bank', snapshot='{whole.id}')" in result.stdout
+    (tmp_path / "bank" / whole.manifest.chunks[-1].key).unlink()
+    assert "No snapshot before it proves whole" in run("verify", tmp_path).stdout

@@ -287,27 +287,6 @@ def test_a_damaged_chunk_fails_the_restore_and_leaves_nothing_running(stored):
     refuse(system, (CorruptChunk, RestoreFailed))
 
 
-@pytest.mark.acceptance("X5")
-def test_a_restore_from_a_damaged_snapshot_names_older_ones_and_how_to_go_back_to_them(new_system):
-    system = new_system("bank")
-    alice = Account.options(name="alice").remote(1)
-    first = system.snapshot()
-    ray.get(alice.deposit.remote(1))
-    second = system.snapshot()
-    system.shutdown()
-    (state,) = set(second.manifest.chunks) - set(first.manifest.chunks)
-    path = Path(system.storage) / system.name / state.key
-    path.chmod(0o600)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(RestoreFailed) as caught:
-        rayshot.restore(system.storage)
-    assert f"Older ones are {first.id}." in str(caught.value)
-    assert f"rayshot.restore({system.storage!r}, system='bank', snapshot=ID)" in str(caught.value)
-    restored = rayshot.restore(system.storage, system="bank", snapshot=first.id)
-    new_system.made.append(restored)
-    assert ray.get(restored.get_actor("alice").read.remote()) == 1
-
-
 @pytest.mark.acceptance("G18")
 def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatch, new_system):
     system, _ = stored

@@ -61,7 +61,7 @@ def test_a_missing_chunk_and_a_damaged_manifest_fail_the_job(table: Table, stora
     first, second = committed(LocalStore(storage))
     for path in chunk_files(storage, first):
         path.unlink()
-    with pytest.raises(PythonException, match=r"MissingChunk: .*take another snapshot"):
+    with pytest.raises(PythonException, match=r"MissingChunk: .*`rayshot verify` shows"):
         table(storage, "messages", "method string").count()
     manifest = storage / "bank" / second.record.manifest_key
     manifest.write_bytes(manifest.read_bytes()[:-9])

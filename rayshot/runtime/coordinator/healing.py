@@ -53,7 +53,7 @@ from rayshot.runtime.coordinator.silence import Silence
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.watching import in_short
-from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, begin_life_behind
+from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, Origin, begin_life_behind, find_way_past
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.host_identity import Stop
@@ -64,7 +64,6 @@ from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.records import RollbackRecord
 
 if TYPE_CHECKING:
-    from rayshot.protocol.identity import SnapshotId
     from rayshot.runtime.actor.loading import LoadPlan
 
 log = logging.getLogger("rayshot")
@@ -142,8 +141,8 @@ class Healer:
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
         self._lost: str | None = None
-        self._why, self._lost_at = "", 0.0
-        self._snapshot: SnapshotId
+        self._why, self._lost_at, self._way = "", 0.0, ""
+        self._origin: Origin
         self._stopwatch: Stopwatch
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
@@ -291,7 +290,9 @@ class Healer:
                 fitted=self._life.members.fitted,
             )
         except CannotGoBack as error:
-            self._handle(NoWayBack(f"{order.detail}; {error}"))
+            self._way = error.way
+            lost = f"{order.process} was lost: " if order.process else ""
+            self._handle(NoWayBack(f"{lost}{order.detail}; {error}"))
         except Fenced as error:
             self._handle(NoWayBack(error.message))
             self._life.fenced(error)
@@ -309,7 +310,7 @@ class Healer:
         self._dead_then = self._dead_drivers()
         self._plans = began.origin.plans(self._options, self._dead_then, self._programs())
         life = self._life.next(began)
-        self._life, self._snapshot = life, began.origin.snapshot.id
+        self._life, self._origin = life, began.origin
         self._install(life)
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
@@ -385,6 +386,8 @@ class Healer:
             case ray.exceptions.RayTaskError(cause=HookFailed() as cause):
                 self._handle(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
             case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
+                if isinstance(cause, Damaged) and self._machine.phase is Phase.LOADING:
+                    self._way = self._find_way_past()
                 self._handle(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
             case ray.exceptions.RayTaskError(cause=cause):  # nobody expects it: another process may do better
                 if load.living is not None:
@@ -398,6 +401,10 @@ class Healer:
                     assert isinstance(result, str), "a host that went back says on which node it is"
                     self._life.join(name, result, self._left.pop(name))
                 self._handle(ProcessLoaded(life, name, start))
+
+    def _find_way_past(self) -> str:
+        keyring = self._keyring()
+        return "" if keyring is None else find_way_past(self._origin, self._settings, keyring)
 
     def _look_in_peace(self) -> None:
         try:
@@ -437,7 +444,7 @@ class Healer:
         self._stopwatch.lap("resume")
         watch = self._stopwatch
         report = RecoveryReport(
-            self._life.incarnation, self._snapshot, self._lost, self._why, watch.at, watch.seconds, watch.laps
+            self._life.incarnation, self._origin.snapshot.id, self._lost, self._why, watch.at, watch.seconds, watch.laps
         )
         self._reports.append(report)
         self._life.count(report)
@@ -449,8 +456,8 @@ class Healer:
         )
 
     def _stop(self, process: str | None, detail: str) -> None:
-        self._life.give_up(detail, process)
-        stop = self._life.stopped or Stop(self._settings.system, self._settings.storage, process, detail)
+        self._life.give_up(detail, process, self._way)
+        stop = self._life.stopped or Stop(self._settings.system, self._settings.storage, process, detail, way=self._way)
         for living in self._left.values():
             living.host.stop.remote(self._life.issuer, stop)
         self._spares.close()

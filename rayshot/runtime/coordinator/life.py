@@ -264,13 +264,13 @@ class Life:
 
     # The end ---------------------------------------------------------------------------------------------------
 
-    def give_up(self, detail: str, actor: str | None = None) -> bool:
-        """Stop, because of `actor` if one is given. Returns whether the life went on until now."""
+    def give_up(self, detail: str, actor: str | None = None, way: str = "") -> bool:
+        """Stop, because of `actor` if one is given; `way` is as in Stop. Returns whether it went on until now."""
         with self.lock:
             if self._heals is not None:
                 self._heals.hear(StopWanted(detail))
             if goes_on := self.stopped is None:
-                self._stop(stop := Stop(*self._name, actor, detail))
+                self._stop(stop := Stop(*self._name, actor, detail, way=way))
                 log.error("%s", stop.error())
             return goes_on
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError, StoreUnavailable
 from rayshot.format.figures import FINAL
-from rayshot.format.manifest import ActorEntry, Manifest
+from rayshot.format.manifest import Manifest
 from rayshot.format.pickling import dump_names
+from rayshot.format.signing import Prover
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
 from rayshot.protocol.recovering import LetGo, Past
@@ -23,6 +24,7 @@ from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.detour import find_offer
 from rayshot.store.history import WayBack
 from rayshot.store.locate import open_store
 from rayshot.store.records import EpochRecord
@@ -33,25 +35,28 @@ from rayshot.store.trust import check_trust
 
 
 class CannotGoBack(Exception):
-    """The snapshot to which a system would go back is gone or unfit; the text says why, and what a person can do."""
+    """The snapshot to which a system would go back is gone or unfit; the text says why. `way` is as in Stop."""
+
+    def __init__(self, why: str, way: str = "") -> None:
+        super().__init__(why)
+        self.way = way
 
 
 @dataclass(frozen=True)
 class Origin:
     """The snapshot from which a life goes on. `storage` is the address of its storage.
 
-    `fitted` says what is loaded of it, and as what; None: all, as it was recorded.
+    `fitted` says what is loaded of it, and as what.
     """
 
     snapshot: Snapshot
     storage: str
-    fitted: Fitted | None = None
+    fitted: Fitted
 
     @property
     def manifest(self) -> Manifest:
         """That of the snapshot, without the actors that are left out."""
-        manifest = self.snapshot.manifest
-        return manifest if self.fitted is None else self.fitted.of_manifest(manifest)
+        return self.fitted.of_manifest(self.snapshot.manifest)
 
     def plans(
         self, options: Mapping[str, Mapping[str, Any]], dead: frozenset[str], programs: Mapping[str, str]
@@ -61,21 +66,22 @@ class Origin:
         A snapshot holds neither strategies that are good for one cluster only, nor values of variables. The drivers
         `dead` are gone for ever. `programs` has the present driver of each program with a name.
         """
-        manifest, fitted = self.manifest, self.fitted or self._as_recorded()
-        told = {name: _told(one, options.get(name)) for name, one in fitted.specifications.items()}
+        manifest = self.manifest
+        told = {name: _told(one, options.get(name)) for name, one in self.fitted.specifications.items()}
         senders = {channel.sender for channel in manifest.channels}
         drivers = frozenset(senders - dead)
-        fitted = replace(fitted, specifications=told)
+        fitted = replace(self.fitted, specifications=told)
         return make_plans(self.storage, self.snapshot.folder, manifest, fitted, drivers, programs)
 
-    def _as_recorded(self) -> Fitted:
-        manifest = self.snapshot.manifest
-        return Fitted(manifest.snapshot, {one.name: self._recorded(one) for one in manifest.actors}, dump_names({}))
 
-    def _recorded(self, actor: ActorEntry) -> ActorSpecification:
-        by_value = None if actor.class_pickle is None else self.snapshot.read(actor.class_pickle)
+def _as_recorded(snapshot: Snapshot) -> Fitted:
+    """All of a snapshot, with the classes that it names or holds. Raises Damaged, StoreError."""
+    recorded = {}
+    for actor in snapshot.manifest.actors:
+        by_value = None if actor.class_pickle is None else snapshot.read(actor.class_pickle)
         named = actor.class_module, actor.class_name
-        return ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version)
+        recorded[actor.name] = ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version)
+    return Fitted(snapshot.id, recorded, dump_names({}))
 
 
 def _told(specification: ActorSpecification, options: Mapping[str, Any] | None) -> ActorSpecification:
@@ -120,14 +126,16 @@ def begin_life_behind(
         written, back = None, repository.log.way_back()
         while written != back:  # a commit of the old life may come between
             back = written or back
-            origin = find_origin(repository, settings.storage, back, keyring, before.incarnation)
-            origin = replace(origin, fitted=_fit_of(settings.system, back, fitted))
+            known = _fit_of(settings.system, back, fitted)
+            origin = find_origin(repository, settings.storage, back, keyring, before.incarnation, known)
             _check_holds(origin, needs)
             written = repository.log.roll_back(
                 before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
             )
     except NotFound as error:
-        raise CannotGoBack(error.message) from error
+        gone = repository.log.history.way_back
+        way = "" if gone is None else _detour(repository, settings.storage, gone, keyring)
+        raise CannotGoBack(error.message, way) from error
     failpoint("after_rollback")
     history = repository.log.history
     assert history.epoch is not None
@@ -176,25 +184,60 @@ def _check_holds(origin: Origin, needs: Sequence[LetGo]) -> None:
             )
 
 
-def find_origin(repository: Repository, storage: str, back: WayBack, keyring: Keyring, life: int) -> Origin:
-    """Read and check the snapshot to which the life `life` goes back. Raises CannotGoBack, StoreError."""
+def find_origin(
+    repository: Repository, storage: str, back: WayBack, keyring: Keyring, life: int, fitted: Fitted | None
+) -> Origin:
+    """Read and check the snapshot to which the life `life` goes back; without `fitted` it is loaded as recorded.
+
+    Raises CannotGoBack, StoreError.
+    """
+    keys = _trusted(keyring)
     try:
         if back.origin is None:
             snapshot = repository.snapshot(repository.log.history.retained[back.snapshot])
         else:
             snapshot = open_storage(back.origin).system(repository.system).snapshot(back.snapshot)
-        keys = [keyring.signing.public]
-        with contextlib.suppress(ConfigError):
-            keys += find_trusted_keys()
         check_trust(snapshot, keys, allow_unsigned=False)
         manifest = snapshot.manifest
+        fitted = fitted or _as_recorded(snapshot)
     except StoreError:
         raise
     except RayshotError as error:
         raise CannotGoBack(
-            f"the system would go back to {back.snapshot}, which cannot be used: {error}. Restore an older one with "
-            f"rayshot.restore, if what came behind it may be lost"
+            f"the system would go back to {back.snapshot}, which cannot be used: {error}",
+            _detour(repository, storage, back, keyring),
         ) from error
     if FINAL in manifest.stats and manifest.snapshot.incarnation == life:  # not one from which this life was restored
         raise CannotGoBack(f"it was stopped with the savepoint {back.snapshot}")
-    return Origin(snapshot, back.origin or storage)
+    return Origin(snapshot, back.origin or storage, fitted)
+
+
+def find_way_past(origin: Origin, settings: SystemSettings, keyring: Keyring) -> str:
+    """What to tell a person of a snapshot that does not load because it is damaged: see `find_offer`."""
+    back = WayBack(origin.snapshot.id, None if origin.storage == settings.storage else origin.storage)
+    try:
+        repository = Repository(open_store(settings.storage), settings.system, create=False, keys=keyring.encryption)
+        repository.log.refresh()
+    except RayshotError:  # the storage cannot be read, and the person will see why
+        return ""
+    return _detour(repository, settings.storage, back, keyring)
+
+
+def _detour(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> str:
+    """See `find_offer`."""
+    keys = _trusted(keyring)
+    if back.origin is None:
+        return find_offer(repository.log.history, repository.snapshot, back.snapshot, storage, keys)
+    try:
+        view = open_storage(back.origin).system(repository.system)
+        return find_offer(view.history(), view.open, back.snapshot, back.origin, keys)
+    except RayshotError:  # as above
+        return ""
+
+
+def _trusted(keyring: Keyring) -> list[Prover]:
+    """The keys of which one must have signed a snapshot: those of the system, and of this machine."""
+    keys: list[Prover] = [keyring.signing.public]
+    with contextlib.suppress(ConfigError):
+        keys += find_trusted_keys()
+    return keys

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import ray
 
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed
+from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.configuration import (
     CLAIM,
     Claim,
@@ -30,11 +31,10 @@ from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.beginning import find_history
 from rayshot.store.catalog import SystemView
+from rayshot.store.detour import find_offer
 from rayshot.store.leases import reading
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
-
-OTHERS_SHOWN_MAX = 5
 
 
 class Choice(NamedTuple):
@@ -68,7 +68,10 @@ def bring_back(
     elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
     chosen = choice.of(view)
-    fit = fitting.of(chosen)
+    try:
+        fit = fitting.of(chosen)
+    except Damaged as error:
+        raise _with_way(error, view, chosen, location, fitting) from error
     keyring = load_keyring(local=is_local(target))
     ensure_ray()
     make_room(view.name)
@@ -108,22 +111,23 @@ def bring_back(
         take_down(view.name, identity.coordinator, identity.incarnation)
         if isinstance(error, ray.exceptions.RayError):
             cause = getattr(error, "cause", None)
-            others = _others_than(view, chosen, location) if isinstance(cause, Damaged) else ""
+            others = f". {_way_round(view, chosen, location, fitting)}" if isinstance(cause, Damaged) else ""
             raise RestoreFailed(
                 f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}{others}",
                 **{**getattr(cause, "evidence", {}), "snapshot": str(chosen.id)},
             ) from (cause if isinstance(cause, RayshotError) else error)
+        if isinstance(error, Damaged):
+            raise _with_way(error, view, chosen, location, fitting) from error
         raise
     return identity
 
 
-def _others_than(view: SystemView, damaged: Snapshot, location: str) -> str:
-    """A text that names the other snapshots to which the user can go back, and how; "" if none exist."""
-    others = [str(snapshot.id) for snapshot in view.snapshots() if snapshot.id != damaged.id]
-    if not others:
-        return ""
-    return (
-        f". Older ones are {', '.join(reversed(others[-OTHERS_SHOWN_MAX:]))}. See whether one is sound with `rayshot "
-        f"verify {location} --system {view.name} --snapshot ID --read-data`, then go back to it with "
-        f"rayshot.restore({location!r}, system={view.name!r}, snapshot=ID)"
-    )
+def _with_way(error: Damaged, view: SystemView, damaged: Snapshot, location: str, fitting: Fitting) -> Damaged:
+    """The same error, with what a person can do."""
+    return type(error)(f"{error.message}. {_way_round(view, damaged, location, fitting)}", **error.evidence)
+
+
+def _way_round(view: SystemView, damaged: Snapshot, location: str, fitting: Fitting) -> str:
+    """See `find_offer`."""
+    keys = find_trusted_keys()
+    return find_offer(view.history(), view.open, damaged.id, location, keys, allow_unsigned=fitting.allow_unsigned)

@@ -119,7 +119,7 @@ class Stop:
     """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown.
 
     `goes_back`: only this life is over, because the system goes back to a snapshot by itself. `savepoint` is the one
-    with which it was stopped, if that advances.
+    with which it was stopped, if that advances. `way` says what a person can do who cannot restore the last snapshot.
     """
 
     system: str
@@ -128,12 +128,18 @@ class Stop:
     detail: str
     goes_back: bool = False
     savepoint: SnapshotId | None = None
+    way: str = ""
 
     @classmethod
     def with_savepoint(cls, system: str, storage: str, savepoint: SnapshotId, *, advances: bool) -> "Stop":
         """The stop of a system that was stopped with this savepoint."""
         detail = f"it was stopped with the savepoint {savepoint}"
         return cls(system, storage, None, detail, savepoint=savepoint if advances else None)
+
+    @property
+    def text(self) -> str:
+        """Why, and what a person can do if that is not to restore the last snapshot."""
+        return f"{self.detail}. {self.way}" if self.way else self.detail
 
     def error(self) -> SystemDown:
         """The error that every caller gets."""
@@ -142,10 +148,11 @@ class Stop:
                 f"system {self.system!r} goes back to its last snapshot: {self.detail}", system=self.system
             )
         if self.actor is None:
-            return SystemStopped(f"system {self.system!r} was stopped: {self.detail}", system=self.system)
+            return SystemStopped(f"system {self.system!r} was stopped: {self.text}", system=self.system)
+        restore = f"Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})"
         return ActorDied(
             f"actor {self.actor!r} of system {self.system!r} died ({self.detail}); the system takes no messages "
-            f"any more. Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})",
+            f"any more. {self.way or restore}",
             system=self.system,
             actor=self.actor,
             storage=self.storage,
