@@ -10,6 +10,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert
+from rayshot.format.inert_times import Zone, ZonedTime
 from rayshot.format.jsonable import LONG_MAX, LONG_MIN, NODES_MAX, rendered
 from rayshot.format.opaque import public_name
 
@@ -38,7 +39,9 @@ def type_name(value: Any) -> str:
         return "(global)" if value.args is None and value.state is None else sound_text(public_name(value))
     if isinstance(value, HandleRecord):
         return "rayshot.ActorHandle"
-    kind = type(value)
+    if isinstance(value, Zone):
+        return "datetime.tzinfo"
+    kind = value.kind if isinstance(value, ZonedTime) else type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

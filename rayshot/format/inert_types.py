@@ -8,7 +8,6 @@ open files or hold more than their arguments.
 
 import array
 import collections
-import datetime as dt
 import decimal
 import fractions
 import pathlib
@@ -20,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rayshot.errors import BadState
-from rayshot.format import inert_numpy
+from rayshot.format import inert_numpy, inert_times
 from rayshot.format.inert_record import HandleRecord, Inert
 from rayshot.format.reading_limits import ReadingLimits
 
@@ -198,46 +197,6 @@ def _array_form(code: str) -> tuple[int, bool, bool]:
     return array.array(code).itemsize, code.islower(), code in "fd"
 
 
-def _make_timedelta(arguments: _Arguments, _: ReadingLimits) -> dt.timedelta:
-    days, seconds, microseconds = arguments
-    _check_small(days, seconds, microseconds)
-    return dt.timedelta(days, seconds, microseconds)
-
-
-def _make_timezone(arguments: _Arguments, _: ReadingLimits) -> dt.timezone:
-    match arguments:
-        case (dt.timedelta(),):
-            return dt.timezone(*arguments)
-        case (dt.timedelta(), str()):
-            return dt.timezone(*arguments)
-    raise _refused()
-
-
-def _packed(arguments: _Arguments, size: int) -> _Arguments:
-    """The arguments of a date or time: its bytes, and perhaps a time zone.
-
-    The type itself hardly checks the bytes; `.replace()` checks the result.
-    """
-    match arguments:
-        case (bytes(data),) if len(data) == size:
-            return arguments
-        case (bytes(data), dt.timezone()) if len(data) == size:
-            return arguments
-    raise _refused()
-
-
-def _make_datetime(arguments: _Arguments, _: ReadingLimits) -> dt.datetime:
-    return dt.datetime(*_packed(arguments, 10)).replace()  # noqa: DTZ001  # the pickle says whether it has a zone
-
-
-def _make_date(arguments: _Arguments, _: ReadingLimits) -> dt.date:
-    return dt.date(*_packed(arguments, 4)[:1]).replace()
-
-
-def _make_time(arguments: _Arguments, _: ReadingLimits) -> dt.time:
-    return dt.time(*_packed(arguments, 6)).replace()
-
-
 def _make_decimal(arguments: _Arguments, limits: ReadingLimits) -> decimal.Decimal:
     match arguments:
         case (str(text),) if len(text) <= _TEXT_LENGTH_MAX:
@@ -373,6 +332,7 @@ _MAKERS: dict[str, _Maker] = {
     "builtins.bytes": _make_bytes,
     "builtins.complex": _make_complex,
     "builtins.frozenset": _make_frozenset,
+    "builtins.getattr": inert_times.make_attribute,
     "builtins.range": _make_range,
     "builtins.set": _make_set,
     "builtins.slice": _make_slice,
@@ -387,17 +347,21 @@ _MAKERS: dict[str, _Maker] = {
     "copyreg.__newobj__": _make_instance,
     "copyreg.__newobj_ex__": _make_instance_with_keywords,
     "copyreg._reconstructor": _make_old_instance,
-    "datetime.date": _make_date,
-    "datetime.datetime": _make_datetime,
-    "datetime.time": _make_time,
-    "datetime.timedelta": _make_timedelta,
-    "datetime.timezone": _make_timezone,
+    "datetime.date": inert_times.make_date,
+    "datetime.datetime": inert_times.make_datetime,
+    "datetime.time": inert_times.make_time,
+    "datetime.timedelta": inert_times.make_timedelta,
+    "datetime.timezone": inert_times.make_timezone,
     "decimal.Decimal": _make_decimal,
     "fractions.Fraction": _make_fraction,
+    "pytz.FixedOffset": inert_times.make_pytz_offset,
+    "pytz._UTC": inert_times.make_pytz_utc,
+    "pytz._p": inert_times.make_pytz_zone,
     "rayshot.format.pickling.put_again": _make_referenced,
     "rayshot.format.pickling.slot": _make_slot,
     "rayshot.format.shared_arrays.view": inert_numpy.make_view,
     "rayshot.model.handle._rebind": _make_handle,
+    "zoneinfo.ZoneInfo._unpickle": inert_times.make_zone_info,
     **{
         f"{module}.{name}": _path_maker(kind)
         for module in ("pathlib", "pathlib._local")
@@ -420,6 +384,9 @@ _MAKERS: dict[str, _Maker] = {
 }
 
 _BUILDERS: dict[str, Callable[[Inert, Any, ReadingLimits], Any]] = {
+    "dateutil.tz.tz.tzfile": inert_times.build_zone_of_file,
+    "dateutil.tz.tz.tzoffset": inert_times.build_offset,
+    "dateutil.zoneinfo.tzfile": inert_times.build_zone_of_file,
     "numpy.dtype": inert_numpy.build_dtype,
     "numpy.ndarray": inert_numpy.build_array,
     "numpy._core.multiarray._reconstruct": inert_numpy.build_array_of_class,

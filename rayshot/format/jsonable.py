@@ -36,6 +36,7 @@ from itertools import islice
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert, short_repr
+from rayshot.format.inert_times import Zone, ZonedTime
 from rayshot.format.opaque import is_opaque, public_name
 from rayshot.format.redaction import REDACTED, Redacted, hides, shown
 
@@ -57,6 +58,8 @@ _AS_TEXT = (
     slice,
     dt.timedelta,
     dt.timezone,
+    Zone,
+    ZonedTime,
 )
 _Json = Any
 

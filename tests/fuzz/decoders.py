@@ -234,13 +234,14 @@ def _odd() -> dict[str, object]:
     import datetime as dt
     import decimal
     import uuid
+    import zoneinfo
 
     shared = [1, 2]
     return {
         "array": np.arange(6, dtype=np.int16).reshape(2, 3),
         "scalar": np.float32(1.5),
         "decimal": decimal.Decimal("1.50"),
-        "when": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+        "when": [dt.datetime(2026, 1, 1, tzinfo=zone) for zone in (dt.UTC, zoneinfo.ZoneInfo("Asia/Tokyo"))],
         "uuid": uuid.UUID(int=7),
         "ordered": collections.OrderedDict(a=1),
         "deque": collections.deque([1], maxlen=3),
