@@ -10,6 +10,7 @@ ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
 RecordedKind = Literal["value", "object", "failed"]
 ActorStatus = Literal["born", "unborn"]
+ProofWord = Literal["proved", "alike", "plain", "unproved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,28 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a recorded state was loaded for trial before its snapshot was committed.
+
+    "proved": this state was; "alike": another one of its class with the same types; "plain": it needs no trial, as it
+    holds values of Python's own types only; "unproved": for the `reason`, which is empty otherwise.
+    """
+
+    word: ProofWord
+    reason: str = ""
+
+    def __str__(self) -> str:
+        text = {"alike": "proved by another of its class", "plain": "plain values", "unproved": "not proved"}
+        return text.get(self.word, self.word) + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True)
 class ActorEntry:
     """One actor: its class, how it was started, and its state. Exactly a "born" actor has a state.
 
     `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value if no module can
     be imported for it. `options` are the arguments of `.options()` (see `bounds.check_options`). `version` is the
-    class's version of the state, from 1. `recording` is None if it is unknown.
+    class's version of the state, from 1. `recording` is None if it is unknown, and so is `proof`.
     """
 
     name: str
@@ -101,6 +118,7 @@ class ActorEntry:
     state: CapturedState | None
     version: int = 1
     recording: Recording | None = None
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, slots=True)

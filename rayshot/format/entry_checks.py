@@ -26,7 +26,7 @@ from rayshot.format.bounds import (
     is_intent,
 )
 from rayshot.format.derivation import OVERHEAD_BYTES
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, TraceEntry
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
 from rayshot.protocol.identity import is_driver
 
 Sizes = Mapping[str, int]
@@ -123,10 +123,23 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
         for seconds in (actor.recording.hold_s, actor.recording.after_s):
             if check_real(seconds, f"the recording of {what}") < 0:
                 raise BadManifest(f"{what} was recorded in a negative time")
+    if actor.proof is not None:
+        _check_proof(actor, actor.proof, what)
     if actor.class_pickle is not None:
         _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
     if actor.state is not None:
         _check_state(actor.state, f"state of {what}", sizes)
+
+
+def _check_proof(actor: ActorEntry, proof: Proof, what: str) -> None:
+    if proof.word not in {"proved", "alike", "plain", "unproved"}:
+        raise BadManifest(f"the proof of {what} is {reprlib.repr(proof.word)}; it is proved, alike, plain or unproved")
+    if actor.state is None:
+        raise BadManifest(f"{what} has the proof of a state, and no state")
+    if proof.word == "unproved":
+        check_text(proof.reason, f"why the state of {what} is not proved")
+    elif proof.reason != "":
+        raise BadManifest(f"the state of {what} is {proof.word} for a reason")
 
 
 def _check_state(state: CapturedState, what: str, sizes: Sizes) -> None:

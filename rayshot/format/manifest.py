@@ -10,7 +10,9 @@ number; a reader that meets a higher one than its own stops there. What is numer
     blob           [span, ...], or nil where there is none
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
-                    [method, ...], state, version], and node, hold_s, after_s where it is known how it recorded
+                    [method, ...], state, version], and node, hold_s, after_s where it is known how it recorded,
+                    and {key of `about`: value} where more is known of its state
+    proof          [word, reason], under "proof" in `about`
     slots          [number of a message, [[kind, *state], ...]]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
                     [slots, ...] where any of its messages has them
@@ -43,6 +45,7 @@ from rayshot.format.entries import (
     CapturedState,
     ChannelEntry,
     Chunk,
+    Proof,
     RecordedSlot,
     RecordedSlots,
     Recording,
@@ -67,6 +70,7 @@ __all__ = [
     "ChannelEntry",
     "Chunk",
     "Manifest",
+    "Proof",
     "RecordedSlot",
     "RecordedSlots",
     "Recording",
@@ -93,7 +97,9 @@ _HEADER = (
     "label",
 )
 _WITHOUT_RECORDING, _WITH_RECORDING = 9, 12
-"""The widths of an actor."""
+"""The widths of an actor; with `about` it has a column more."""
+_ABOUT = ("proof",)
+"""The keys of `about`, sorted."""
 _WITH_SLOTS = 9
 """The width of a channel whose messages have slots; of another one a column less."""
 _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
@@ -190,7 +196,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
-    row = [
+    row: list[Any] = [
         actor.name,
         actor.class_module,
         actor.class_name,
@@ -201,8 +207,14 @@ def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
         _state_tree(actor.state, index),
         actor.version,
     ]
-    recording = actor.recording
-    return row if recording is None else [*row, recording.node, recording.hold_s, recording.after_s]
+    if (recording := actor.recording) is not None:
+        row += [recording.node, recording.hold_s, recording.after_s]
+    about = _about_tree(actor)
+    return [*row, about] if about else row
+
+
+def _about_tree(actor: ActorEntry) -> dict[str, Any]:
+    return {} if actor.proof is None else {"proof": [actor.proof.word, actor.proof.reason]}
 
 
 def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[Any] | None:
@@ -296,8 +308,11 @@ def _read_chunk(tree: Any, data_keys: Sequence[DataKey]) -> Chunk:
 
 
 def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
-    recorded = type(tree) is list and len(tree) == _WITH_RECORDING
-    row = _row(tree, _WITH_RECORDING if recorded else _WITHOUT_RECORDING, "an actor")
+    width = len(tree) if type(tree) is list else 0
+    recorded = width in {_WITH_RECORDING, _WITH_RECORDING + 1}
+    bare = _WITH_RECORDING if recorded else _WITHOUT_RECORDING
+    row = _row(tree, bare + (width == bare + 1), "an actor")
+    about = _read_about(row.pop()) if width == bare + 1 else {}
     name, module, class_name, class_pickle, options, status, methods, state, version, *recording = row
     return ActorEntry(
         name,
@@ -310,7 +325,19 @@ def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
         _read_state(state, chunks),
         version,
         Recording(*recording) if recorded else None,
+        _read_proof(about["proof"]) if "proof" in about else None,
     )
+
+
+def _read_about(tree: Any) -> dict[str, Any]:
+    if type(tree) is not dict or not tree or [*tree] != [key for key in _ABOUT if key in tree]:
+        raise BadManifest(f"what is told about an actor is not a map with some of the keys {', '.join(_ABOUT)}, sorted")
+    return tree
+
+
+def _read_proof(tree: Any) -> Proof:
+    word, reason = _row(tree, 2, "the proof of an actor")
+    return Proof(_text(word, "proof of an actor"), reason)
 
 
 def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:

@@ -23,7 +23,7 @@ def find_paths(value: object, path: str, wanted: Sequence[object]) -> list[str]:
             found[id(part)] = at
         if id(part) not in seen:
             seen.add(id(part))
-            waiting += [(_deeper(at, step, start), inner) for step, inner in _parts(part)]
+            waiting += [(deeper(at, step, start), inner) for step, inner in _parts(part)]
     return [found.get(id(one), path) for one in wanted]
 
 
@@ -36,14 +36,14 @@ def find_culprit(value: object, path: str, can_pickle: Callable[[object], bool],
     for _ in range(_PATH_DEPTH_MAX):
         for step, part in [] if type(value) in outside_types() else _parts(value):
             if not can_pickle(part):
-                path, value = _deeper(path, step, start), part
+                path, value = deeper(path, step, start), part
                 break
         else:
             return path
     return path
 
 
-def _deeper(path: str, step: str, start: int) -> str:
+def deeper(path: str, step: str, start: int) -> str:
     """The next step. A value with a secret's name may have secrets as keys, and errors must not show them."""
     return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
 

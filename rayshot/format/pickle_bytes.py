@@ -10,6 +10,8 @@ PUT_AGAIN = "put_again"
 """The function of `pickling` that stands for references."""
 
 _SHORT_BYTES_MAX = 255
+_NAMED = pickle.MEMOIZE + pickle.STACK_GLOBAL
+"""What follows a name in a pickle, where it is spelled."""
 
 
 def mentions(pickled: bytes, name: str) -> bool:
@@ -30,6 +32,28 @@ def _spelled(text: str) -> bytes:
     if len(encoded) > _SHORT_BYTES_MAX:
         return encoded
     return pickle.SHORT_BINUNICODE + bytes([len(encoded)]) + encoded
+
+
+def spelled_globals(pickled: bytes | memoryview) -> frozenset[bytes]:
+    """The names of the classes and functions that a pickle spells out where it first needs them.
+
+    It is as fast as a search for two bytes. Bytes of the content may look like a name, and a name that the content
+    holds as a text too may be missing: use it to tell pickles of one kind from those of another.
+    """
+    data = bytes(pickled)
+    found, at = set(), data.find(_NAMED)
+    while at != -1:
+        for length in range(1, min(at, _SHORT_BYTES_MAX + 1)):
+            if data[at - length - 1] == length and data[at - length - 2] == pickle.SHORT_BINUNICODE[0]:
+                found.add(data[at - length : at])
+                break
+        at = data.find(_NAMED, at + 1)
+    return frozenset(found)
+
+
+def names_no_global(pickled: bytes | memoryview) -> bool:
+    """Whether a pickle holds containers and scalars only. True is certain."""
+    return pickle.STACK_GLOBAL not in bytes(pickled)
 
 
 def holds_code(pickled: bytes) -> bool:

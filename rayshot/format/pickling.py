@@ -33,6 +33,7 @@ from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
 from rayshot.format.shared_arrays import SharedArrays
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
+from rayshot.format.unpickling import Keeping as Keeping  # noqa: PLC0414 - for whoever loads for trial
 from rayshot.format.unpickling import unpickle
 
 PICKLE: StateCodec = "pickle"

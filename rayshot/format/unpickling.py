@@ -7,6 +7,7 @@ Ray cluster the bytes are trusted, as Ray trusts its own.
 import io
 import operator
 import pickle
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -23,10 +24,54 @@ def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Nam
 
     Raises whatever the classes of the pickle raise.
     """
+    if (keeping := _kept.by) is not None:
+        return keeping.load(stream, buffers, names or {})
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
     except REFUSALS:
         return _LenientUnpickler(stream, buffers, names or {}).load()
+
+
+class Keeping:
+    """Within `with keeping:`, this thread's loads keep alive all that they make, also half-made objects if one fails.
+
+    `exactly`: from now on by the slow reader only, which knows where it fails.
+    """
+
+    def __init__(self) -> None:
+        self.exactly = False
+        self._readers: list[Any] = []
+
+    def __enter__(self) -> None:
+        _kept.by = self
+
+    def __exit__(self, *_: object) -> None:
+        _kept.by = None
+
+    def load(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> Any:
+        """As `unpickle`."""
+        if not self.exactly:
+            try:
+                return self._reader(_Unpickler(stream, buffers, names)).load()
+            except REFUSALS:
+                pass
+        return self._reader(_LenientUnpickler(stream, buffers, names)).load()
+
+    @property
+    def position(self) -> int | None:
+        """The byte behind the opcode at which the first stream's load is, or has failed; None if it is not known."""
+        return self._readers[0].position if self.exactly and self._readers else None
+
+    def _reader(self, reader: Any) -> Any:
+        self._readers.append(reader)
+        return reader
+
+
+class _Kept(threading.local):
+    by: Keeping | None = None
+
+
+_kept = _Kept()
 
 
 class _Moved:
@@ -69,9 +114,16 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
     dispatch: ClassVar = dict(_InPython.dispatch)
 
     def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self._file = io.BytesIO(stream)
+        super().__init__(self._file, buffers=buffers)
         self._moved = _Moved(names)
         self._late = LateKeys()
+
+    @property
+    def position(self) -> int:
+        """The byte behind the opcode that was read last."""
+        frame = self._unframer.current_frame
+        return self._file.tell() - (0 if frame is None else len(frame.getbuffer()) - frame.tell())
 
     def load(self) -> Any:
         """See pickle.Unpickler."""

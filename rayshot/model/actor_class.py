@@ -110,8 +110,9 @@ def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
             give the class a static or class method `migrate(state, from_version)` that returns the state in its new
             form. A restore calls it before `__setstate__` or the update of the `__dict__`, with what `__getstate__` or
             the `__dict__` gave. It is not a handler. Each subclass declares its own version.
-        **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), and options of Ray's actors
-            (num_cpus, resources, ...), which are passed to Ray unchanged.
+        **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), `prove` (False: states are not
+            loaded for trial), and options of Ray's actors (num_cpus, resources, ...), which are passed to Ray
+            unchanged.
 
     Raises:
         ConfigError: `migrate` cannot be called this way, or rayshot does not support an option of the class or method;

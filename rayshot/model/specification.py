@@ -40,6 +40,7 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "on_error": ("continue", "stop"),
     "deterministic": (False, True),
     "reload": ("place", "process"),
+    "prove": (True, False),
 }
 """rayshot's own options with their values; the default is first."""
 COUNT_OPTIONS = frozenset({"max_pending_calls"})
@@ -118,6 +119,11 @@ class ActorSpecification:
     def reloads_in_place(self) -> bool:
         """Whether the actor goes back to a snapshot in its process, and not in a new one."""
         return bool(self.options.get("reload", "place") == "place")
+
+    @property
+    def proves(self) -> bool:
+        """Whether recorded states are loaded for trial before a snapshot is committed."""
+        return self.options.get("prove", True) is True
 
     @property
     def calls_max(self) -> int | None:

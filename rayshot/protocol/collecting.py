@@ -103,7 +103,7 @@ class AbortWanted:
     """The snapshot must end without a commit, for this reason.
 
     While the snapshot is being stored, only the reasons of the code that stores it count (STORE_UNAVAILABLE,
-    OBJECT_MISSING, KEYS_MISSING, FENCED, DEFECT): it may be durable already.
+    OBJECT_MISSING, DOES_NOT_LOAD, KEYS_MISSING, FENCED, DEFECT): it may be durable already.
     """
 
     snapshot: SnapshotId

@@ -51,6 +51,7 @@ from rayshot.protocol.tombstones import Tombstones
 _STORE_VERDICTS = (
     AbortReason.STORE_UNAVAILABLE,
     AbortReason.OBJECT_MISSING,
+    AbortReason.DOES_NOT_LOAD,
     AbortReason.KEYS_MISSING,
     AbortReason.FENCED,
     AbortReason.DEFECT,

@@ -32,5 +32,5 @@ def test_it_is_a_place_and_two_spans_of_time(bad):
 @pytest.mark.parametrize("width", [10, 11, 13])
 def test_it_is_said_whole_or_not_at_all(width):
     alice, bob = msgpack.unpackb(encode(RECORDED))["actors"]
-    with pytest.raises(BadManifest, match="list of 9"):
+    with pytest.raises(BadManifest, match=r"list of 9|told about"):
         decode(raw_with(actors=[(alice + alice)[:width], bob]))

@@ -86,6 +86,13 @@ class Answering:
             )
 
     @ray.method(concurrency_group="control")
+    def surroundings(self) -> Any:
+        """Where this process runs: its `Surroundings`."""
+        from rayshot.proving.surroundings import Surroundings  # noqa: PLC0415 - late: few actors are asked
+
+        return Surroundings.here()
+
+    @ray.method(concurrency_group="control")
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The last dead letters."""
         return self._process.channels.dead_letters.all()

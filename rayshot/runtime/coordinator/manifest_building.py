@@ -9,7 +9,7 @@ import rayshot
 from rayshot.errors import StateNotSerializable
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.figures import BEHIND
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, RecordedSlots, Recording, TraceEntry
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, Proof, RecordedSlots, Recording, TraceEntry
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.coordinator.under_way import Taken
@@ -37,10 +37,11 @@ def build_manifest(
     slots = _joined(written)
     traces = {name: blob for stored in written for name, blob in stored.traces.items()}
     chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+    proofs = {name: proof for stored in written for name, proof in stored.proofs.items()}
     nodes = {name: stored.node for stored in written for name in stored.actors}
     recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
     entries = [
-        _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
+        _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name), proofs.get(name))
         for name, record in cut.records.items()
     ]
     entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
@@ -99,7 +100,13 @@ def _is_aligned(cut: Cut, channel: Channel) -> bool:
     return record is not None and channel.sender in record.aligned
 
 
-def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
+def _entry(
+    name: str,
+    status: Any,
+    stored: StoredActor | None,
+    recording: Recording | None = None,
+    proof: Proof | None = None,
+) -> ActorEntry:
     if stored is None:
         raise StateNotSerializable(
             f"actor {name!r} does not run yet, and messages for it are in the snapshot. The cluster may have no room "
@@ -117,4 +124,5 @@ def _entry(name: str, status: Any, stored: StoredActor | None, recording: Record
         stored.state if status == "born" else None,
         specification.version,
         recording,
+        proof,
     )

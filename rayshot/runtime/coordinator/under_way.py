@@ -126,6 +126,8 @@ def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, 
             return AbortReason.KEYS_MISSING, error.message
         case StoreError() | LogLost():
             return AbortReason.STORE_UNAVAILABLE, error.message
+        case StateNotSerializable() if error.evidence.get("loads") is False:
+            return AbortReason.DOES_NOT_LOAD, error.message
         case StateNotSerializable():
             return AbortReason.OBJECT_MISSING, error.message
         case _:

@@ -5,9 +5,12 @@ have died. Until then the records are in shared memory: a small state as a Ray o
 that a child of the actor wrote.
 """
 
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,9 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
+from rayshot.runtime.node.proofs import Proofs, RecordedState
 from rayshot.runtime.node.recorded_slots import SlotWriter
+from rayshot.runtime.node.whereabouts import find_surroundings
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.fitted import Fitted
@@ -48,6 +53,7 @@ class Vault:
         self._fitted: Fitted | None = None
         self._ended = threading.Event()
         self._lives_over = 0
+        self._proofs = Proofs(lambda actor, life: find_surroundings(system, life, actor))
         know_references()
         sweep_spools(spool_folder())
 
@@ -67,7 +73,8 @@ class Vault:
         Returns where the parts are stored. `traces` are segments of actors that ended, which no record holds.
         `data_key` encrypts all that is written.
 
-        Raises StoreError, and StateNotSerializable if an object to which a state refers is not available.
+        Raises StoreError, and StateNotSerializable if an object to which a state refers is not available, or if a state
+        does not load.
         """
         deadline = time.monotonic() + timeout_s
         life = SnapshotId.parse(intent).incarnation
@@ -77,14 +84,21 @@ class Vault:
                 raise StoreUnavailable(f"life {life} of {self._system!r} is over: its snapshots are stored no more")
 
         check_life()
-        held = {}
-        for body in map(unpack_body, bodies):
-            held[body.process] = body, _parts_of(body)
-        share = unpack_share(packed_share)
-        for name in held.keys() & share.recorded:
-            _fetch_objects(*held[name], deadline)
-        writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
-        return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline), check_life))
+        held, files = {}, dict[str, int]()
+        with ExitStack() as closing:
+            for body in map(unpack_body, bodies):
+                if (file := _open_spool(body)) is not None:
+                    files[body.process] = file
+                    closing.callback(os.close, file)
+                held[body.process] = body, _parts_of(body)
+            share = unpack_share(packed_share)
+            for name in held.keys() & share.recorded:
+                _fetch_objects(*held[name], deadline)
+            proofs = self._proofs.begin(life, _recorded_states(held, share, files))
+            closing.callback(proofs.drop)
+            writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
+            stored = _write(writer, held, share, traces, SlotWriter(writer, deadline), check_life)
+            return pack_stored(replace(stored, proofs=proofs.finish((deadline - time.monotonic()) / 2)))
 
     @ray.method(concurrency_group="control")
     def give_up_lives(self, last: int) -> None:
@@ -138,6 +152,13 @@ class Vault:
 
 Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 """By actor, the bytes that belong to its record, and the parts of its state."""
+
+
+def _recorded_states(held: Held, share: Share, files: Mapping[str, int]) -> Iterator[RecordedState]:
+    for name in sorted(held.keys() & share.recorded):
+        body, parts = held[name]
+        if parts and body.specification is not None:
+            yield RecordedState(name, body.specification, parts, files.get(name))
 
 
 def _write(
@@ -254,6 +275,16 @@ def _behind(frames: bytes, arrived: int) -> bytes:
     if first.first > arrived:
         return frames
     return pack_frames(part for frame in (first, *parts) if (part := cut_frame(frame, arrived + 1, frame.last)).count)
+
+
+def _open_spool(body: RecordBody) -> int | None:
+    """The file of a spooled state, before its name is removed."""
+    if body.state is None or body.state.spool is None:
+        return None
+    try:
+        return os.open(body.state.spool, os.O_RDONLY)
+    except OSError:
+        return None  # reading its parts says why
 
 
 def _parts_of(body: RecordBody) -> list[memoryview]:

@@ -1,11 +1,11 @@
 """What a vault is told about a cut, and its answer: where it stored its parts of the snapshot."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
+from rayshot.format.manifest import Blob, CapturedState, Chunk, Proof, RecordedSlot, RecordedSlots, Span
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel
@@ -53,7 +53,8 @@ class StoredActor:
 class Stored:
     """What one vault wrote of a snapshot. `node` is the address of its node.
 
-    `actors` include actors that the vault knows only from messages in flight.
+    `actors` include actors that the vault knows only from messages in flight. `proofs` say for each state whether it
+    was loaded for trial.
     """
 
     node: str
@@ -64,6 +65,7 @@ class Stored:
     traces: Mapping[str, Blob]
     chunks: tuple[Chunk, ...]
     written_bytes: int
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
 
 
 def pack_stored(stored: Stored) -> PackedStored:
@@ -88,13 +90,14 @@ def pack_stored(stored: Stored) -> PackedStored:
         for channel, beside in stored.slots.items()
     ]
     traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
-    return pack((stored.node, actors, *channels, slots, traces, stored.written_bytes)), stored.chunks
+    proofs = [(name, proof.word, proof.reason) for name, proof in stored.proofs.items()]
+    return pack((stored.node, actors, *channels, slots, traces, stored.written_bytes, proofs)), stored.chunks
 
 
 def unpack_stored(answer: PackedStored) -> Stored:
     """Unpack what `pack_stored` packed."""
     packed, chunks = answer
-    node, actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
+    node, actors, outboxes, mailboxes, slots, traces, written_bytes, proofs = unpack(packed)
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share it
     return Stored(
         node,
@@ -112,6 +115,7 @@ def unpack_stored(answer: PackedStored) -> Stored:
         {name: _blob(spans) for name, spans in traces},
         chunks,
         written_bytes,
+        {name: Proof(word, reason) for name, word, reason in proofs},
     )
 
 

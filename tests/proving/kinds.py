@@ -1,0 +1,117 @@
+"""States that a scratch process loads, or does not."""
+
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+REGISTRY = {}
+
+
+class Actor:
+    """Whose states these are."""
+
+
+class Plain:
+    """Loads like any object."""
+
+    def __init__(self):
+        self.number = 7
+
+
+class Refusing:
+    """Raises what it holds when it is made again."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __setstate__(self, state):
+        raise state["error"]
+
+
+class Moody(Refusing):
+    """Raises another error in each process."""
+
+    def __setstate__(self, state):
+        raise (KeyError if os.getpid() % 2 else ValueError)(os.getpid())
+
+
+class Registered:
+    """Is what the registry of its module has under its name."""
+
+    def __init__(self, name):
+        self.name = name
+        REGISTRY[name] = self
+
+    def __reduce__(self):
+        return look_up, (self.name,)
+
+
+def look_up(name):
+    """What is registered under this name."""
+    return REGISTRY[name]
+
+
+class Locked:
+    """Has a file for itself while it lives."""
+
+    def __init__(self, path):
+        self.__setstate__({"path": path})
+
+    def __getstate__(self):
+        return {"path": self.path}
+
+    def __setstate__(self, state):
+        self.path = state["path"]
+        self._file = Path(self.path).open("w")  # noqa: SIM115 - as long as it lives
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Folder:
+    """Removes its file when it goes."""
+
+    def __init__(self, path):
+        self.path = path
+        Path(path).touch()
+
+    def __del__(self):
+        Path(self.path).unlink(missing_ok=True)
+
+
+class Disconnected(Plain):
+    """Turns an error of the outside into one of its own."""
+
+    def __setstate__(self, state):
+        try:
+            Path("/no/such/folder/socket").read_bytes()
+        except OSError as error:
+            raise ValueError("no connection") from error
+
+
+class Hanging(Plain):
+    """Never comes back."""
+
+    def __setstate__(self, state):
+        time.sleep(1000)
+
+
+class Deadly(Plain):
+    """Ends its process."""
+
+    def __setstate__(self, state):
+        os.kill(os.getpid(), 9)
+
+
+class Hungry(Plain):
+    """Wants more memory than there is for it."""
+
+    def __setstate__(self, state):
+        self.much = bytearray(8 << 30)
+
+
+class Threaded(Plain):
+    """Begins a thread that never ends."""
+
+    def __setstate__(self, state):
+        threading.Thread(target=time.sleep, args=(1000,)).start()

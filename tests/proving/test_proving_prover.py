@@ -1,0 +1,107 @@
+"""A prover loads recorded states in scratch processes, and says proved, refuted or not proved."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rayshot.proving.trial import PROVED
+from tests.processes import runs
+from tests.proving import kinds
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.acceptance("S2")
+
+
+@pytest.mark.parametrize("value", [kinds.Plain(), [np.arange(1000)] * 2, {"a": [kinds.Plain()]}])
+def test_what_loads_is_proved(ask, value):
+    assert ask(value) == PROVED
+
+
+@pytest.mark.parametrize("error", [TypeError("t"), AttributeError("a"), KeyError("k"), ValueError("v"), IndexError(9)])
+def test_what_raises_the_same_error_of_its_own_twice_is_refuted_with_its_path(ask, error):
+    answer = ask([0, {"deep": kinds.Refusing(error)}])
+    assert (answer.word, answer.error) == ("refuted", type(error).__name__)
+    assert answer.path == "alice['state']['value'][1]['deep']"
+
+
+def test_what_only_the_registry_of_the_living_process_has_is_refuted(ask):
+    assert ask(kinds.Registered("one")).reason == "KeyError: 'one'"
+    assert ask(kinds.Registered("one")).word == "refuted"
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "gone"), ConnectionError(), MemoryError(), ImportError("x"), RuntimeError()]
+)
+def test_an_error_of_the_outside_or_of_an_unknown_kind_says_nothing(ask, error):
+    assert ask(kinds.Refusing(error)).word == "unproved"
+
+
+def test_an_error_of_its_own_that_an_error_of_the_outside_caused_says_nothing(ask):
+    assert ask(kinds.Disconnected()).reason == "ValueError: no connection"
+    assert ask(kinds.Disconnected()).word == "unproved"
+
+
+def test_a_file_that_the_living_object_has_locked_says_nothing_and_stays_locked(ask, tmp_path):
+    held = kinds.Locked(str(tmp_path / "lock"))
+    answer = ask(held)
+    assert answer.word == "unproved"
+    assert answer.error == "BlockingIOError"
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [(kinds.Hanging, "it took longer than 0.5 s to load"), (kinds.Deadly, "the process that had to load died")],
+)
+def test_what_hangs_or_kills_its_process_is_not_proved_and_the_next_one_is(ask, prover, kind, why):
+    answer, pid = ask(kind(), load_s=0.5), prover.pid
+    assert (answer.word, answer.reason) == ("unproved", why)
+    assert ask(kinds.Plain()) == PROVED
+    assert prover.pid == pid
+
+
+def test_what_takes_too_much_memory_is_not_proved(ask):
+    assert ask(kinds.Hungry()).error == "MemoryError"
+
+
+def test_what_begins_a_thread_is_proved(ask):
+    assert ask(kinds.Threaded()) == PROVED
+
+
+@pytest.mark.parametrize("rest", [[], [kinds.Refusing(ValueError("v"))]])
+def test_what_deletes_a_file_when_it_goes_deletes_nothing_of_the_living_object(ask, tmp_path, rest):
+    held = kinds.Folder(str(tmp_path / "file"))
+    ask([held, *rest])
+    assert Path(held.path).exists()
+
+
+def test_a_prover_that_died_is_started_again(ask, prover):
+    ask(kinds.Plain())
+    os.kill(prover.pid, signal.SIGKILL)
+    eventually(lambda: prover._process.poll() is not None)
+    assert ask(kinds.Plain()) == PROVED
+
+
+def test_a_prover_ends_with_who_asks_it(ask, prover):
+    ask(kinds.Plain())
+    pid, process = prover.pid, prover._process
+    prover._connection.close()
+    eventually(lambda: process.poll() is not None)
+    assert not runs(pid)
+
+
+def test_where_no_process_can_be_started_nothing_is_proved(ask, prover):
+    prover._surroundings = prover._surroundings._replace(executable="/no/such/python")
+    answer = ask(kinds.Plain())
+    assert answer.word == "unproved"
+    assert "no process can be started" in answer.reason
+
+
+def test_a_prover_has_neither_ray_nor_a_storage_nor_a_second_thread(ask, prover):
+    ask([np.arange(9), kinds.Plain()])
+    maps = Path(f"/proc/{prover.pid}/maps").read_text()
+    assert "_raylet" not in maps
+    assert "obstore" not in maps
+    assert len([*Path(f"/proc/{prover.pid}/task").iterdir()]) == 1

@@ -1,0 +1,72 @@
+"""A state that does not load aborts its snapshot while all lives; a prover that dies or hangs keeps nobody waiting."""
+
+import os
+import signal
+
+import pytest
+import ray
+
+from rayshot.errors import SnapshotAborted
+from rayshot.runtime.ray.naming import named_actors, prefix
+from tests.processes import runs
+from tests.runtime.proved import Holder, Unproved
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.acceptance("S2")]
+
+
+def proofs_of(snapshot):
+    return {actor.name: str(actor.proof) for actor in snapshot.manifest.actors}
+
+
+def provers_of(system):
+    """The provers of the system's vaults."""
+    vaults = [host for name, host in named_actors(prefix(system.name)).items() if "/vault/" in name]
+    return [
+        prover
+        for vault in vaults
+        for prover in ray.get(
+            vault.__ray_call__.remote(lambda self: [prover.pid for prover in self._proofs._provers.values()])
+        )
+    ]
+
+
+def test_a_state_that_does_not_load_aborts_its_snapshot_with_actor_path_and_reason_and_all_live(system):
+    alice, bob = (Holder.options(name=name).remote() for name in ("alice", "bob"))
+    ray.get([alice.make.remote("Registered", "one"), bob.make.remote("Plain")])
+    pids = {name: actor.pid for name, actor in system.status().actors.items()}
+    with pytest.raises(SnapshotAborted, match=r"alice\['state'\]\['value'\] was recorded.*KeyError: 'one'") as aborted:
+        system.snapshot()
+    assert aborted.value.evidence["reason"] == "does_not_load"
+    assert ray.get([alice.ping.remote(), bob.ping.remote()]) == ["Registered", "Plain"]
+    assert {name: actor.pid for name, actor in system.status().actors.items()} == pids
+    assert not system.snapshots()
+    ray.get(alice.make.remote("Plain"))
+    assert set(proofs_of(system.snapshot())) == {"alice", "bob"}
+
+
+def test_what_is_not_to_be_proved_is_committed_and_says_so(system):
+    alice = Unproved.options(name="alice").remote()
+    ray.get(alice.make.remote("Registered", "one"))
+    assert proofs_of(system.snapshot()) == {"alice": "not proved: prove=False"}
+
+
+def test_a_prover_that_dies_is_started_again_and_ends_with_its_system(system):
+    alice = Holder.options(name="alice").remote()
+    assert proofs_of(system.snapshot()) == {"alice": "plain values"}
+    assert not provers_of(system)
+    ray.get(alice.make.remote("Plain"))
+    assert proofs_of(system.snapshot()) == {"alice": "proved"}
+    (pid,) = provers_of(system)
+    os.kill(pid, signal.SIGKILL)
+    assert proofs_of(system.snapshot()) == {"alice": "proved"}
+    (pid,) = provers_of(system)
+    system.shutdown()
+    eventually(lambda: not runs(pid))
+
+
+def test_a_state_that_hangs_when_it_is_loaded_is_committed_and_not_proved(system):
+    alice = Holder.options(name="alice").remote()
+    ray.get(alice.make.remote("Hanging"))
+    assert proofs_of(system.snapshot())["alice"].startswith("not proved: ")
+    assert ray.get(alice.ping.remote()) == "Hanging"
