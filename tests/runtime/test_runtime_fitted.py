@@ -11,6 +11,7 @@ from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import named_actors, prefix
 from tests.runtime.evolved import Wallet
 from tests.runtime.healed import HEALS, kill, kill_in, report, until_it_runs, until_it_stops
+from tests.runtime.take_over import kill_coordinator
 from tests.runtime.test_runtime_evolution import CLASS_MAP
 from tests.runtime.test_runtime_restore import restore
 from tests.waiting import eventually
@@ -31,11 +32,6 @@ def evolved(new_system):
     assert system.snapshot().channel("alice", "carol").messages
     quiet = {"failure": HEALS, "config": SnapshotConfig(interval_s=None)}
     return restore(new_system.made, system, rename_classes=CLASS_MAP, skip_missing_classes=["carol"], **quiet)
-
-
-def kill_coordinator(system):
-    before = ray.get(system._identity.coordinator.__ray_call__.remote(lambda _: os.getpid()))
-    os.kill(before, signal.SIGKILL)
 
 
 def kill_vaults(system):

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 import weakref
 
 import pytest
@@ -13,7 +14,10 @@ import ray
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ActorDied, SystemDown
+from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.runtime.actor import outcomes
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray.naming import named_actors, prefix
 from tests.runtime.healed import (
@@ -32,6 +36,7 @@ from tests.runtime.healed import (
     until_it_runs,
     until_it_stops,
 )
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -49,6 +54,64 @@ def test_an_actor_is_killed_and_all_go_back_in_their_places_but_the_dead(new_sys
     assert (recovery.life, str(recovery.snapshot), recovery.actor) == (2, "1-coordinator-1", "post1")
     assert set(recovery.phases) == {"stop", "record", "load", "resume"}
     assert sum(recovery.phases.values()) == pytest.approx(recovery.seconds, abs=0.01)
+
+
+@pytest.mark.acceptance("P6")
+def test_a_step_back_that_a_shutdown_did_not_wait_for_begins_no_life_behind_it(new_system):
+    system, _ = started(new_system)
+    coordinator = system._identity.coordinator
+
+    def be_slow(_):
+        from rayshot.runtime.coordinator import healing, way_back
+
+        make_plans, healing.CLOSE_S = way_back.make_plans, 0.1
+
+        def make_slowly(*arguments):
+            way_back.begun = True
+            time.sleep(3.0)
+            way_back.done = True
+            return make_plans(*arguments)
+
+        way_back.begun, way_back.done, way_back.make_plans = False, False, make_slowly
+
+    def stands(_):
+        from rayshot.runtime.coordinator import way_back
+
+        return way_back.begun, way_back.done
+
+    ray.get(coordinator.__ray_call__.remote(be_slow))
+    kill(system, "post1")
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(stands))[0])
+    ray.get(coordinator.shutdown.remote("enough"))
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(stands))[1])
+    time.sleep(0.5)
+    now = report(system)
+    assert (now["state"], now["incarnation"], now["actors"]) == ("stopped", 1, {})
+    assert not [name for name in named_actors(prefix(system.name)) if "/actor/" in name]
+
+
+@pytest.mark.acceptance("P6")
+def test_a_host_of_a_life_that_is_over_ends_although_the_coordinator_dies_that_had_to_end_it(new_system):
+    system, _ = started(new_system)
+    late = system._identity
+    kill(system, "post1")
+    until_it_runs(system)
+    coordinator = late.coordinator
+
+    def be_slow(_):
+        from rayshot.runtime.coordinator import coordinator
+
+        coordinator.END_S = 600.0
+
+    def is_to_end_it(_):
+        return any(isinstance(thread, threading.Timer) and thread.interval == 600.0 for thread in threading.enumerate())
+
+    ray.get(coordinator.__ray_call__.remote(be_slow))
+    spawn_host(Host, late, ActorSpecification.of(user_class_of(Post), {}), "late")
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(is_to_end_it)))
+    kill_coordinator(system)
+    eventually(lambda: not [name for name in named_actors(prefix(system.name)) if name.endswith("/late")], 30)
+    until_it_runs(system)
 
 
 def test_several_die_at_once(new_system):

@@ -10,6 +10,7 @@ import ray
 from rayshot.errors import NameTaken
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.coordinator import members as members_module
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
@@ -41,10 +42,29 @@ def test_where_nobody_recorded_one_vault_writes_what_the_ended_left_behind():
 def test_of_an_actor_that_ended_only_its_name_and_why_are_kept():
     known = members("left", "near")
     assert known.end("alice", Ending("actor 'alice' ended"))
-    assert not known.roster
+    eventually(lambda: not known.roster)
     assert "alice" not in known._nodes
     assert known.fate("alice") == Ending("actor 'alice' ended")
     assert not known.end("alice", Ending("again"))
+
+
+@pytest.mark.acceptance("P6")
+def test_an_end_that_cannot_be_written_down_now_is_known_all_the_same_and_written_later(monkeypatch):
+    class Away(set):
+        def remove(self, name):
+            tries.append(name)
+            if len(tries) == 1:
+                raise RuntimeError("the control service does not answer")
+            super().remove(name)
+
+    monkeypatch.setattr(members_module, "AGAIN_S", 0.01)
+    known, tries = members("near"), []
+    known.roster, heard = Away({"alice"}), []
+    known.hosts["bob"] = SimpleNamespace(receiver_ended=SimpleNamespace(remote=lambda *told: heard.append(told[1:])))
+    assert known.end("alice", Ending("actor 'alice' ended"))
+    assert heard == [("alice", "actor 'alice' ended")]
+    eventually(lambda: not known.roster)
+    assert tries == ["alice"] * 2
 
 
 def test_a_record_that_comes_in_while_shares_are_made_spoils_nothing():

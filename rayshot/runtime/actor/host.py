@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
+JOIN_AGAIN_S = 5.0
+"""A host of a life that is over asks again after so many seconds, if nobody has ended it."""
 LINGER_S = 1.0
 """An actor that ended answers late senders for at least so many seconds that it has ended."""
 
@@ -68,9 +70,10 @@ class Host(Answering):
     def _join(self, process: ActorProcess) -> None:
         identity = process.identity
         own = ray.get_actor(self._ray_name, namespace=NAMESPACE)
-        joined = ray.get(identity.coordinator.join.remote(identity, self._node, own, self._ray_name))
-        if joined is None:
-            self._ended.wait()  # the coordinator ends this process: an error here would be printed for everybody
+        while (
+            joined := ray.get(identity.coordinator.join.remote(identity, self._node, own, self._ray_name))
+        ) is None:  # the coordinator ends this process, or the next one if it dies: an error here would be printed
+            self._ended.wait(JOIN_AGAIN_S)
         self._joined_term = joined.term
         self._hears(Issuer(identity.incarnation, joined.term))
         with process.runner.lock:

@@ -145,6 +145,8 @@ class Healer:
         self._origin: Origin
         self._stopwatch: Stopwatch
         self._closed = False
+        self._ending = threading.RLock()
+        """Once `_closed` is set, no life is installed and no process is begun."""
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
 
     def lead(self, life: Life) -> None:
@@ -154,7 +156,8 @@ class Healer:
 
     def close(self) -> None:
         """The system is over: go back no more, and end what is left of earlier lives. Hold no lock."""
-        self._closed = True
+        with self._ending:
+            self._closed = True
         self.hear(StopWanted("it was shut down"))
         self._events.put(None)
         if threading.current_thread() is not self._thread:
@@ -238,7 +241,9 @@ class Healer:
             case TakeCare(_, cautions):
                 self._life.caring.cautions = cautions
             case LoadProcess():
-                self._load(effect)
+                with self._ending:
+                    if not self._closed:
+                        self._load(effect)
             case MarkLife(life):
                 self._mark(life)
             case ResumeLife():
@@ -305,13 +310,14 @@ class Healer:
             self._lead_on(began)
 
     def _lead_on(self, began: NewLife) -> None:
-        if self._closed:
-            return
         self._dead_then = self._dead_drivers()
         self._plans = began.origin.plans(self._options, self._dead_then, self._programs())
-        life = self._life.next(began)
-        self._life, self._origin = life, began.origin
-        self._install(life)
+        with self._ending:
+            if self._closed:
+                return
+            life = self._life.next(began)
+            self._life, self._origin = life, began.origin
+            self._install(life)
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
             ray.kill(self._left.pop(name).host)  # it was made behind the snapshot

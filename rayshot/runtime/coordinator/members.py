@@ -37,6 +37,8 @@ STOP_S = 1.0
 """A shutdown waits so many seconds for the answers to `stop`: Ray writes an error if a host dies before it answers."""
 LINGER_S = 10.0
 """The process of an actor that ended stays for at most so many seconds, so that drivers can fetch outcomes of calls."""
+AGAIN_S = 1.0
+"""Seconds until the next try, where Ray's control service did not answer."""
 VAULT_PAUSE_S = 10.0
 """A vault is watched again so many seconds after its death."""
 VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
@@ -246,13 +248,11 @@ class Members:
         self._ended[name] = replace(ending, letters=())
         for letter in ending.letters:
             self.letters.add(letter)
-        self.roster.remove(name)
         self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)
         self.tell_all("receiver_ended", name, ending.detail)
-        if handle is not None:
-            threading.Thread(target=_bury, args=(handle,), daemon=True).start()
+        threading.Thread(target=_bury, args=(self.roster, name, handle), daemon=True).start()
         return True
 
     def is_there(self, name: str) -> bool | None:
@@ -426,8 +426,21 @@ def _life_in(rest: str) -> int:
     return int(rest.partition("/")[0])
 
 
-def _bury(host: Any) -> None:
-    """End the process of an actor that ended, as others may need its room; first wait until outcomes are fetched."""
+def _bury(roster: Roster, name: str, host: Any | None) -> None:
+    """Strike an actor that ended from the roster, and end its process, as others may need its room.
+
+    In this order: to a coordinator that is started meanwhile, one that is on the roster and gone has died. The process
+    stays until outcomes are fetched.
+    """
+    while True:
+        try:
+            roster.remove(name)
+            break
+        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+            log.warning("the end of %s cannot be written down now: %r", name, error)
+            time.sleep(AGAIN_S)
+    if host is None:
+        return
     ray.wait([host.linger.remote()], timeout=LINGER_S)
     ray.kill(host)
 
