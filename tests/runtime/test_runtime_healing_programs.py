@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,6 +15,7 @@ from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import questions
+from rayshot.runtime.coordinator.tidings import Tidings
 from rayshot.runtime.life import attaching, driver, keeping_port, line, succession
 from rayshot.runtime.life.opening import identify
 from rayshot.runtime.ray.naming import actor_name, named_actors
@@ -93,6 +95,25 @@ def test_a_snapshot_that_waits_its_turn_when_an_actor_dies_is_taken_in_the_next_
         assert second.result(60).states() == {"only": {"balance": 7}}
 
 
+def calls_for_news(system, seconds):
+    """How often drivers call for news in this time."""
+
+    def count(coordinator):
+        calls, wait = [], Tidings.wait
+
+        def counted(*asked):
+            calls.append(asked)
+            return wait(*asked)
+
+        Tidings.wait = counted
+        time.sleep(seconds)
+        Tidings.wait = wait
+        return len(calls)
+
+    return ray.get(system._identity.coordinator.__ray_call__.remote(count))
+
+
+@pytest.mark.acceptance("P4")
 def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch):
     system, _, killed = begun(new_system)
     shorten = lambda _: setattr(questions, "BACK_S", 0.1)  # noqa: E731
@@ -108,6 +129,7 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
             patch.setattr("rayshot.runtime.life.system.RECOVERY_WAIT_S", 0.0)
             system.snapshot()
         found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
+        assert calls_for_news(system, 2.0) <= 2  # one is held until there are news
     system.wait_until_running(30)
     assert found.result(10).name == "killed"
     assert ray.get(killed.read.remote()) == 0

@@ -26,6 +26,7 @@ from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
+from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.ray.roster import has_rosters
 from rayshot.runtime.ray.state import was_restarted
@@ -50,7 +51,7 @@ REPORT_S = 10.0
 END_S = 0.5
 """A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
 STORAGE_AWAY = "system %r waits for its storage: %s; is its volume mounted?"
-GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": 64, "stay": 1}
+GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": CALLS_MAX, "drivers": 4, "stay": 1}
 
 
 def _begin(settings: SystemSettings, owner: str) -> "Committer":
@@ -288,9 +289,9 @@ class Coordinator(Enrolling, Questions):
         It has told again what had to be told in the life `followed`.
         """
         self.followed(driver, followed)
-        return self._life.tidings.wait(driver, incarnation, position)
+        return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self._drivers)))
 
-    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    @ray.method(concurrency_group="drivers", max_task_retries=UNTIL_ANSWERED)
     def let_go(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
         """Whether a driver that may keep no more may let go of this, as snapshots fail; see `recovering.LetGo`.
 

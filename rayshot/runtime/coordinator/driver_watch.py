@@ -155,7 +155,7 @@ class DriverWatch(Inquiry):
         """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
         self._life.birth.watch(*held)
 
-    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    @ray.method(concurrency_group="drivers", max_task_retries=UNTIL_ANSWERED)
     def followed(self, driver: str, incarnation: int) -> None:
         """What this driver had to tell again in that life has arrived."""
         self._followed[driver] = max(incarnation, self._followed.get(driver, 0))

@@ -202,7 +202,6 @@ class Life:
             self.members.tell_all("stop", stop)
             left = self.members.leave()
             self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
-            self.tidings.end(None)
         threading.Thread(target=self.runner.leave, name="rayshot-left", daemon=True).start()
         return left
 
@@ -217,6 +216,7 @@ class Life:
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
         life._start_parts()
+        self.tidings.pass_on(life.tidings)
         self._heart.stop()
         return life
 
@@ -285,7 +285,7 @@ class Life:
         self.stopped = stop
         self.birth.end()
         self._heart.stop()
-        self.tidings.end(stop)
+        self.tidings.stop(stop)
         self.members.stop_all(stop)
         self.runner.end(stop.error())
 
@@ -296,7 +296,7 @@ class Life:
         """End all actors and vaults, and write nothing any more."""
         with self.lock:
             stop = self.stopped = self.stopped or Stop(*self._name, None, detail)
-            self.tidings.end(stop)
+            self.tidings.stop(stop)
             self.runner.end(stop.error())
             self.runner.abort_all(AbortReason.REQUESTED, detail)
             self.birth.end()

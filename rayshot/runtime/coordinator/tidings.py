@@ -17,6 +17,10 @@ from rayshot.runtime.wire.host_identity import HostIdentity, Stop
 HOLD_S = 10.0
 """Without news the coordinator answers after so many seconds, and the driver calls again: a connection that was lost
 unnoticed would bring no news for ever."""
+CALLS_MAX = 64
+"""So many calls wait here at a time; others queue behind them, until there are news or a call was held long enough."""
+ROUND_S = 20.0
+"""Each driver has its turn within so many seconds, however many there are: later it takes its call for lost."""
 
 Numbers = Mapping[str, dict[str, int]]
 """Driver -> receiver -> number."""
@@ -56,6 +60,11 @@ def _holds(
     return Holds(position, snapshot, sent, received, ended)
 
 
+def hold_s(drivers: int) -> float:
+    """How long to hold the call of one of so many drivers if there are no news."""
+    return min(HOLD_S, ROUND_S * CALLS_MAX / max(1, drivers))
+
+
 class Tidings:
     """The news of one life. `origin` is what the life went on from, if it went on from a snapshot by itself."""
 
@@ -66,7 +75,7 @@ class Tidings:
         self._origin: Holds | None = None
         self._covered: Holds | None = None
         self._stop: Stop | None = None
-        self._over = False
+        self._next: Tidings | None = None
 
     def runs(self, origin: Holds) -> None:
         """The life runs, and went on from there."""
@@ -85,24 +94,32 @@ class Tidings:
         """What the newest snapshot of this life that advances holds."""
         return self._covered
 
-    def end(self, stop: Stop | None) -> None:
-        """The life is over: for good with `stop`, else the next one has its own news."""
+    def stop(self, stop: Stop) -> None:
+        """The system is over."""
         with self._changed:
-            self._stop, self._over = stop, True
+            self._stop = stop
             self._changed.notify_all()
 
-    def wait(self, driver: str, life: int, position: int) -> News:
-        """The news for a driver that knows this life, and this position of the log. See `following.News`."""
-        deadline = time.monotonic() + HOLD_S
+    def pass_on(self, following: "Tidings") -> None:
+        """The system goes back: those who wait here wait for the news of the next life from now on."""
         with self._changed:
-            while True:
-                if self._stop is not None:
-                    return self._stop
-                news = self._news(driver, life, position)
+            self._next = following
+            self._changed.notify_all()
+
+    def wait(self, driver: str, life: int, position: int, held_s: float) -> News:
+        """The news for a driver that knows this life, and this position of the log. See `following.News`.
+
+        Without news it answers after `held_s` seconds, also while the system waits for its next life.
+        """
+        deadline = time.monotonic() + held_s
+        with self._changed:
+            while self._next is None:
+                news = self._news(driver, life, position) if self._stop is None else self._stop
                 left_s = deadline - time.monotonic()
-                if news is not None or self._over or left_s <= 0:
+                if news is not None or left_s <= 0:
                     return news
                 self._changed.wait(left_s)
+        return self._next.wait(driver, life, position, deadline - time.monotonic())
 
     def _news(self, driver: str, life: int, position: int) -> News:
         covered, origin = self._covered, self._origin
