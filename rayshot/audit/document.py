@@ -127,8 +127,8 @@ class Document:
 
 
 def _actor(row: list[Any]) -> StoredActor:
-    if len(row) not in (9, 12):  # the longer form says how the actor recorded, which proves nothing
-        raise ValueError(f"{row!r:.100} has {len(row)} columns, an actor has 9 or 12")
+    if len(row) not in (9, 10, 12, 13):  # the longer forms say how it recorded, and more: this proves nothing
+        raise ValueError(f"{row!r:.100} has {len(row)} columns, an actor has 9, 10, 12 or 13")
     name, _, _, _, options, status, *_ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
 

@@ -1,10 +1,11 @@
 """The entries of a manifest: chunks, spans of chunks, actors and channels. The Manifest checks them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rayshot.format.derivation import OVERHEAD_BYTES
 from rayshot.format.encryption_key import DataKey
+from rayshot.format.shapes import Shapes
 
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
@@ -105,7 +106,8 @@ class ActorEntry:
 
     `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value if no module can
     be imported for it. `options` are the arguments of `.options()` (see `bounds.check_options`). `version` is the
-    class's version of the state, from 1. `recording` is None if it is unknown, and so is `proof`.
+    class's version of the state, from 1. `recording` is None if it is unknown, and so is `proof`. `shapes` are those of
+    the classes in the state and in messages of the actor, sorted by their names.
     """
 
     name: str
@@ -119,6 +121,7 @@ class ActorEntry:
     version: int = 1
     recording: Recording | None = None
     proof: Proof | None = None
+    shapes: Shapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

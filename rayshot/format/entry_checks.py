@@ -27,6 +27,7 @@ from rayshot.format.bounds import (
 )
 from rayshot.format.derivation import OVERHEAD_BYTES
 from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
+from rayshot.format.shape_tables import check_shapes
 from rayshot.protocol.identity import is_driver
 
 Sizes = Mapping[str, int]
@@ -125,6 +126,7 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
                 raise BadManifest(f"{what} was recorded in a negative time")
     if actor.proof is not None:
         _check_proof(actor, actor.proof, what)
+    check_shapes(actor.shapes, what)
     if actor.class_pickle is not None:
         _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
     if actor.state is not None:

@@ -13,6 +13,7 @@ number; a reader that meets a higher one than its own stops there. What is numer
                     [method, ...], state, version], and node, hold_s, after_s where it is known how it recorded,
                     and {key of `about`: value} where more is known of its state
     proof          [word, reason], under "proof" in `about`
+    shapes         see `shape_tables`, under "shapes" in `about`
     slots          [number of a message, [[kind, *state], ...]]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
                     [slots, ...] where any of its messages has them
@@ -60,6 +61,7 @@ from rayshot.format.entry_checks import (
     check_traces,
     chunk_key,
 )
+from rayshot.format.shape_tables import ShapeTables
 from rayshot.protocol.identity import SnapshotId
 
 __all__ = [
@@ -98,7 +100,7 @@ _HEADER = (
 )
 _WITHOUT_RECORDING, _WITH_RECORDING = 9, 12
 """The widths of an actor; with `about` it has a column more."""
-_ABOUT = ("proof",)
+_ABOUT = ("proof", "shapes")
 """The keys of `about`, sorted."""
 _WITH_SLOTS = 9
 """The width of a channel whose messages have slots; of another one a column less."""
@@ -182,7 +184,8 @@ def encode(manifest: Manifest) -> bytes:
     index = {chunk.digest: position for position, chunk in enumerate(manifest.chunks)}
     tree = {"format": FORMAT_VERSION, **{key: getattr(manifest, key) for key in _HEADER[1:]}}
     tree["snapshot"] = list(manifest.snapshot)
-    tree["actors"] = [_actor_tree(actor, index) for actor in manifest.actors]
+    tables = ShapeTables()
+    tree["actors"] = [_actor_tree(row, actor, index, tables) for row, actor in enumerate(manifest.actors)]
     tree["ended"] = list(manifest.ended)
     tree["channels"] = [_channel_tree(channel, index) for channel in manifest.channels]
     keys = {key: position for position, key in enumerate(manifest.data_keys)}
@@ -195,7 +198,7 @@ def encode(manifest: Manifest) -> bytes:
     return packed
 
 
-def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
+def _actor_tree(number: int, actor: ActorEntry, index: Mapping[str, int], tables: ShapeTables) -> list[Any]:
     row: list[Any] = [
         actor.name,
         actor.class_module,
@@ -209,12 +212,15 @@ def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
     ]
     if (recording := actor.recording) is not None:
         row += [recording.node, recording.hold_s, recording.after_s]
-    about = _about_tree(actor)
+    about = _about_tree(number, actor, tables)
     return [*row, about] if about else row
 
 
-def _about_tree(actor: ActorEntry) -> dict[str, Any]:
-    return {} if actor.proof is None else {"proof": [actor.proof.word, actor.proof.reason]}
+def _about_tree(number: int, actor: ActorEntry, tables: ShapeTables) -> dict[str, Any]:
+    about: dict[str, Any] = {} if actor.proof is None else {"proof": [actor.proof.word, actor.proof.reason]}
+    if actor.shapes:
+        about["shapes"] = tables.tree(number, actor.shapes)
+    return about
 
 
 def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[Any] | None:
@@ -258,10 +264,13 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
         raise BadManifest("the manifest does not have the keys of its format, in their order")
     chunks = tuple(_read_chunk(item, data_keys) for item in _rows(tree["chunks"], "chunks"))
     header = {key: tree[key] for key in _HEADER[1:]}
+    tables = ShapeTables()
     header["snapshot"] = SnapshotId(*_row(tree["snapshot"], 3, "the snapshot id"))
     return Manifest(
         **header,
-        actors=tuple(_read_actor(item, chunks) for item in _rows(tree["actors"], "actors")),
+        actors=tuple(
+            _read_actor(number, item, chunks, tables) for number, item in enumerate(_rows(tree["actors"], "actors"))
+        ),
         ended=tuple(_rows(tree["ended"], "ended")),
         channels=tuple(_read_channel(item, chunks) for item in _rows(tree["channels"], "channels")),
         chunks=chunks,
@@ -307,7 +316,7 @@ def _read_chunk(tree: Any, data_keys: Sequence[DataKey]) -> Chunk:
     return Chunk(key, digest.hex(), size, stored_size, _text(codec, "codec of a chunk"), data_key)
 
 
-def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
+def _read_actor(number: int, tree: Any, chunks: tuple[Chunk, ...], tables: ShapeTables) -> ActorEntry:
     width = len(tree) if type(tree) is list else 0
     recorded = width in {_WITH_RECORDING, _WITH_RECORDING + 1}
     bare = _WITH_RECORDING if recorded else _WITHOUT_RECORDING
@@ -326,6 +335,7 @@ def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
         version,
         Recording(*recording) if recorded else None,
         _read_proof(about["proof"]) if "proof" in about else None,
+        tables.read(number, about["shapes"]) if "shapes" in about else {},
     )
 
 

@@ -3,7 +3,10 @@
 import io
 import itertools
 import pickle
+from collections.abc import Collection, Sequence
 from typing import Any
+
+from rayshot.format.by_value import CLOUDPICKLE_MODULE
 
 
 def outline(stream: bytes | memoryview) -> Any:
@@ -55,3 +58,59 @@ class _Outliner(pickle.Unpickler):
         """See pickle.Unpickler."""
         self.met.add((module, name))
         return _Placeholder
+
+
+def uses_of(stream: bytes | memoryview, names: Collection[str]) -> dict[str, list[Sequence[Any]]]:
+    """For each of these classes ("module.Qualname") the values of which a pickle makes its objects: each row once.
+
+    As `outline`. Classes by value count too.
+    """
+    reader = _ReaderOfUses(stream, names)
+    reader.load()
+    return {name: [*rows.values()] for name, rows in reader.uses.items()}
+
+
+class _Use(_Anything):
+    """The type of a class whose objects are noted: a call, an instance or a state of it adds a row of values."""
+
+    rows: dict[str, Sequence[Any]]
+
+    def __call__(cls, *args: object, **_kwargs: object) -> "_Anything":
+        cls.rows[repr(args)] = args
+        return cls
+
+
+def _new_use() -> Any:
+    rows: dict[str, Sequence[Any]] = {}
+
+    def make(cls: Any, *args: object) -> Any:
+        if args:
+            rows[repr(args)] = args
+        return cls
+
+    def fill(state: object) -> None:
+        if isinstance(state, list):
+            rows[repr(state)] = state
+
+    members = {"__new__": make, "__setstate__": staticmethod(fill), "rows": rows}
+    return _Use("_Used", (_Placeholder,), members)
+
+
+class _ReaderOfUses(_Outliner):
+    def __init__(self, stream: bytes | memoryview, names: Collection[str]) -> None:
+        super().__init__(stream)
+        self._kinds = {name: _new_use() for name in names}
+        self.uses: dict[str, dict[str, Sequence[Any]]] = {name: kind.rows for name, kind in self._kinds.items()}
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See pickle.Unpickler. Of cloudpickle's functions it finds those that make classes."""
+        if module == CLOUDPICKLE_MODULE.__name__:
+            makers = {"_make_skeleton_class": self._class, "_make_skeleton_enum": self._enum}
+            return makers.get(name, _Placeholder)
+        return self._kinds.get(f"{module}.{name}", _Placeholder)
+
+    def _class(self, _type: Any, name: str, _bases: Any, keywords: Any, *_: object) -> Any:
+        return self._kinds.get(f"{keywords.get('__module__')}.{keywords.get('__qualname__', name)}", _Placeholder)
+
+    def _enum(self, _bases: Any, _name: str, qualified: str, _members: Any, module: str, *_: object) -> Any:
+        return self._kinds.get(f"{module}.{qualified}", _Placeholder)

@@ -1,8 +1,10 @@
 """A captured state."""
 
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rayshot.format.entries import StateCodec
+from rayshot.format.shapes import Shapes
 
 
 class Referenced(NamedTuple):
@@ -16,7 +18,8 @@ class Referenced(NamedTuple):
 class PickledState(NamedTuple):
     """A captured state: `stream` is a pickle (protocol 5), `buffers` are its out-of-band buffers, in order.
 
-    The buffers of `references` are empty. `comes_apart`: arrays share memory, and come back as copies.
+    The buffers of `references` are empty. `comes_apart`: arrays share memory, and come back as copies. `shapes` are
+    those of the classes in it.
     """
 
     codec: StateCodec
@@ -24,3 +27,4 @@ class PickledState(NamedTuple):
     buffers: tuple[memoryview, ...]
     references: tuple[Referenced, ...] = ()
     comes_apart: bool = False
+    shapes: Shapes = MappingProxyType({})

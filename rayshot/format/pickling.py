@@ -31,6 +31,7 @@ from rayshot.format.paths import find_culprit, find_paths
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
+from rayshot.format.shapes import NotedInMessages, NotedTypes, Shapes
 from rayshot.format.shared_arrays import SharedArrays
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
 from rayshot.format.unpickling import Keeping as Keeping  # noqa: PLC0414 - for whoever loads for trial
@@ -69,32 +70,51 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
 
     Raises StateNotSerializable with the path to the part that cannot be pickled; the path begins with `name`.
     """
-    arrays = SharedArrays()
+    noting = _Noting(own)
     try:
-        pickled = _pickled(state, name, own, arrays)
-        if arrays.are_found():
-            pickled = _pickled(state, name, own, arrays)
+        pickled = _pickled(state, name, noting)
+        if noting.arrays.are_found():
+            pickled = _pickled(state, name, noting)
     except _REFUSALS as error:
         path = find_culprit(state, name, partial(_can_pickle, own=own))
         raise StateNotSerializable(
             f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in on_restore",
             path=path,
         ) from error
-    return pickled._replace(comes_apart=True) if arrays.come_apart else pickled
+    return pickled._replace(comes_apart=True) if noting.arrays.come_apart else pickled
 
 
-def _pickled(state: object, name: str, own: object, arrays: SharedArrays) -> PickledState:
-    """A state by plain pickle, else by cloudpickle; with each array as `arrays` say."""
+class _Noting:
+    """What is special about the pickles of a state: its `own` instance, its `arrays`, and the `shapes` in it."""
+
+    def __init__(self, own: object) -> None:
+        self.own = own
+        self.arrays = SharedArrays()
+        self.shapes: Shapes = {}
+
+    def table(self, pickler: Any, given: Mapping[type, Any]) -> NotedTypes:
+        """The dispatch table of this pickler, which has the reducers `given`."""
+        reducers = self.arrays.reducers(pickler)
+        if self.own is not None:
+            reducers[type(self.own)] = _reducer_of_others_than(self.own)
+        table = NotedTypes({**given, **reducers})
+        self.shapes = table.shapes
+        return table
+
+
+def _pickled(state: object, name: str, noting: _Noting) -> PickledState:
+    """A state by plain pickle, else by cloudpickle."""
     buffers: list[pickle.PickleBuffer] = []
     references: tuple[Referenced, ...] = ()
-    stream = _by_reference(state, buffers.append, own, arrays)
+    stream = _by_reference(state, buffers.append, noting)
     codec = PICKLE
     if stream is None:
         codec = CLOUDPICKLE
-        stream, buffers, places = _with_places(state, own, arrays)
+        stream, buffers, places = _with_places(state, noting)
         paths = find_paths(state, name, [found for _, found in places])
         references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
-    return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
+    raw = tuple(buffer.raw() for buffer in buffers)
+    return PickledState(codec, stream, raw, references, shapes=noting.shapes)
 
 
 def load_state(
@@ -363,8 +383,7 @@ def load_names(payload: bytes) -> Names:
 def _by_reference(
     value: object,
     buffer_callback: Callable[[pickle.PickleBuffer], Any] | None,
-    own: object = None,
-    arrays: SharedArrays | None = None,
+    noting: _Noting | None = None,
 ) -> bytes | None:
     """A plain pickle, or None if only cloudpickle can pickle the value.
 
@@ -373,11 +392,7 @@ def _by_reference(
     """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, protocol=5, buffer_callback=buffer_callback)
-    reducers = {} if arrays is None else arrays.reducers(pickler)
-    if own is not None:
-        reducers[type(own)] = _reducer_of_others_than(own)
-    if reducers:  # a table of types costs nothing for objects of all other types
-        pickler.dispatch_table = {**copyreg.dispatch_table, **reducers}
+    pickler.dispatch_table = _in_messages.table if noting is None else noting.table(pickler, copyreg.dispatch_table)
     try:
         pickler.dump(value)
         stream = file.getvalue()
@@ -401,18 +416,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         reduce_reference: Callable[[Any], Any],
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
         heed: Heed | None = None,
-        own: object = None,
-        arrays: SharedArrays | None = None,
+        noting: _Noting | None = None,
     ) -> None:
-        self._own = own
+        self._own = None if noting is None else noting.own
         self._file = io.BytesIO()
         self._reduce_reference = reduce_reference
         self._heed = heed
         self._outside = outside_types()
-        chained = super().dispatch_table.maps  # as they are chained, a look into them is half the time of all
-        self.dispatch_table = {kind: reduce for table in reversed(chained) for kind, reduce in table.items()}
-        if arrays is not None:
-            self.dispatch_table |= arrays.reducers(self)
+        self.dispatch_table = _in_messages_by_value.table if noting is None else noting.table(self, _by_cloudpickle())
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -434,6 +445,21 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         return with_qualified_name(reduced, obj) if isinstance(obj, type) else reduced
 
 
+def _by_cloudpickle() -> dict[type, Any]:
+    """Its reducers. They are chained there, and a look into them would be half the time of all."""
+    chained = cloudpickle.Pickler.dispatch_table.maps
+    return {kind: reduce for table in reversed(chained) for kind, reduce in table.items()}
+
+
+_in_messages = NotedInMessages(lambda: copyreg.dispatch_table)
+_in_messages_by_value = NotedInMessages(_by_cloudpickle)
+
+
+def shapes_in_messages() -> Shapes:
+    """The shapes of what this process has pickled, except its state."""
+    return {**_in_messages.table.shapes, **_in_messages_by_value.table.shapes}
+
+
 def _as_it_is(_reference: Any) -> Any:
     """A class keeps the references that it has: its own process, which goes on, keeps what they refer to."""
     return NotImplemented
@@ -444,9 +470,7 @@ def _refuse(reference: Any) -> Any:
     raise pickle.PicklingError(f"an {type(reference).__name__} inside an error")
 
 
-def _with_places(
-    state: object, own: object, arrays: SharedArrays
-) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
+def _with_places(state: object, noting: _Noting) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
     """Pickle a state with an empty place among the buffers for the value of each reference: (place, reference)."""
     buffers: list[pickle.PickleBuffer] = []
     references: list[tuple[int, Any]] = []
@@ -455,12 +479,12 @@ def _with_places(
         references.append((len(buffers), reference))  # the pickler takes the place right after this
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
-    return _Pickler(leave_place, buffers.append, own=own, arrays=arrays).pickle(state), buffers, references
+    return _Pickler(leave_place, buffers.append, noting=noting).pickle(state), buffers, references
 
 
 def _can_pickle(value: object, own: object = None) -> bool:
     try:
-        _Pickler(lambda _reference: (slot, (0,)), own=own).pickle(value)
+        _Pickler(lambda _reference: (slot, (0,)), noting=_Noting(own)).pickle(value)
     except _REFUSALS:
         return False
     return True

@@ -15,6 +15,7 @@ from rayshot.format.by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
 from rayshot.format.filling import fill
 from rayshot.format.late_keys import REFUSALS, LateKeys
+from rayshot.format.reshaping import Reshaped, must_reshape, reshapings
 
 
 def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Names | None = None) -> Any:
@@ -26,6 +27,8 @@ def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Nam
     """
     if (keeping := _kept.by) is not None:
         return keeping.load(stream, buffers, names or {})
+    if names and must_reshape(stream, names):
+        return _LenientUnpickler(stream, buffers, names).load()
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
     except REFUSALS:
@@ -50,7 +53,7 @@ class Keeping:
 
     def load(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> Any:
         """As `unpickle`."""
-        if not self.exactly:
+        if not self.exactly and not must_reshape(stream, names):
             try:
                 return self._reader(_Unpickler(stream, buffers, names)).load()
             except REFUSALS:
@@ -78,8 +81,8 @@ class _Moved:
     """Finds what stands for globals and classes by value that moved."""
 
     def __init__(self, names: Names) -> None:
-        self._names = names
-        self._makers = ClassMakers(names)
+        self._names = {name: one.to if isinstance(one, Reshaped) else one for name, one in names.items()}
+        self._makers = ClassMakers(self._names)
 
     def find(self, module: str, name: str) -> Any:
         """What stands for this global; None if it did not move."""
@@ -108,7 +111,7 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
 
     These are exceptions whose classes refuse their arguments; objects with a `__getattr__` that needs their attributes;
     keys of sets and dicts whose hash needs a state that comes later; objects whose `__new__` wants arguments that
-    their pickle does not have.
+    their pickle does not have; and values of classes whose shape changed.
     """
 
     dispatch: ClassVar = dict(_InPython.dispatch)
@@ -118,6 +121,7 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         super().__init__(self._file, buffers=buffers)
         self._moved = _Moved(names)
         self._late = LateKeys()
+        self._reshapings = reshapings(names)
 
     @property
     def position(self) -> int:
@@ -142,17 +146,20 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         called = self.stack[-1]
         self._check_complete(called, arguments)
         is_exception = isinstance(called, type) and issubclass(called, BaseException)
+        arguments = self._reshaped(called, arguments)
         self.stack[-1] = make_leniently(called, arguments) if is_exception else called(*arguments)
 
     def load_newobj(self) -> None:
         """Make an object by its `__new__`."""
         arguments = self.stack.pop()
         self._check_complete(self.stack[-1], arguments)
-        self.stack[-1] = _new(self.stack[-1], arguments)
+        self.stack[-1] = _new(self.stack[-1], self._reshaped(self.stack[-1], arguments))
 
     def load_build(self) -> None:
         """Give an object its state."""
         state, made = self.stack.pop(), self.stack[-1]
+        if type(state) is list:  # the fields of a frozen dataclass with slots
+            state = self._reshaped(type(made), state)
         if isinstance(made, BaseException) and isinstance(state, dict):
             fill_leniently(made, state)
         else:
@@ -174,6 +181,11 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         members = self.pop_mark()
         target = self.stack[-1]
         self._late.put(target, type(target).add, [(member,) for member in members])
+
+    def _reshaped(self, kind: Any, values: Any) -> Any:
+        """The values for an object of this class, if its shape changed."""
+        reshaping = self._reshapings.get(kind) if self._reshapings and isinstance(kind, type) else None
+        return values if reshaping is None or not values else reshaping.values(values)
 
     def _check_complete(self, called: Any, arguments: Any) -> None:
         """Nothing may copy a set or dict before all its keys are there."""

@@ -14,6 +14,7 @@ from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, spl
 from rayshot.format.outline import globals_of
 from rayshot.format.pickle_bytes import PICKLE_START, mentions
 from rayshot.format.pickling import ALL_PLACES, load_message, recast_parts
+from rayshot.format.reshaping import LostPart
 from rayshot.model.specification import ActorSpecification, find_global
 
 
@@ -72,6 +73,9 @@ class Recasting:
                 number=number,
                 class_name=str(error),
             )
+        if isinstance(error, LostPart):
+            why = f"{whose} holds what this program does not have: {error}"
+            return CodeMismatch(why, receiver=self._receiver, number=number)
         return CodeMismatch(
             f"{whose} cannot be read with rename_classes: {error!r}", receiver=self._receiver, number=number
         )

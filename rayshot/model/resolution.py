@@ -9,6 +9,7 @@ from rayshot.format.by_value import Names
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.suggestion import did_you_mean
+from rayshot.model.changed_shapes import changed_shapes, lost_parts
 from rayshot.model.handle import REBIND, rebind_anew
 from rayshot.model.rename_classes import RenamedClasses, classes_of_main, mapped_actor_class, read_renamed_classes
 from rayshot.model.requirements import Cast, check_python, code_by_value, recorded_class, unmet, what_is_there
@@ -48,8 +49,8 @@ def fit(
     Args:
         manifest: the recorded manifest, with its signature already checked.
         read: gives the bytes of a blob. An actor's messages and state are read only if its class lost methods, or is a
-            dataclass with fields that have no default. If `__main__` has classes, everything is read that may hold some
-            of them by value.
+            dataclass with fields that have no default; its state also if the class of a value lost members or fields.
+            If `__main__` has classes, everything is read that may hold some of them by value.
         rename_classes: for each class that moved, its new place, by the recorded name.
         skip_missing_classes: see SkipMissing.
 
@@ -74,14 +75,17 @@ def fit(
         raise _gone(manifest, gone)
     left_out = {actor.name: recorded_class(actor) for actor in manifest.actors if actor.name not in casts}
     rest = without(manifest, left_out)
+    names = {**_of_main(rest, casts.values(), read), **mapped}
+    changed = changed_shapes(rest, names)
     problems = [line for cast in casts.values() for line in unmet(rest, cast, read)]
+    problems += [line for actor in rest.actors for line in lost_parts(actor, changed, read)]
     if problems:
         raise CodeMismatch(
             f"snapshot {manifest.snapshot} does not fit the classes of this program: {_first(problems)}",
             problems=problems,
         )
     check_python(rest, casts.values(), read)
-    names = {**_of_main(rest, casts.values(), read), **mapped}
+    names |= changed
     if any(set(cast.specification.methods) != set(cast.actor.methods) for cast in casts.values()):
         names[REBIND] = rebind_anew
     specifications = {name: cast.specification for name, cast in casts.items()}

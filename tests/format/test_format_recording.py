@@ -29,7 +29,7 @@ def test_it_is_a_place_and_two_spans_of_time(bad):
 
 
 @pytest.mark.acceptance("G14")
-@pytest.mark.parametrize("width", [10, 11, 13])
+@pytest.mark.parametrize("width", [10, 11, 13, 14])
 def test_it_is_said_whole_or_not_at_all(width):
     alice, bob = msgpack.unpackb(encode(RECORDED))["actors"]
     with pytest.raises(BadManifest, match=r"list of 9|told about"):

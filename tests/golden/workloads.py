@@ -1,6 +1,9 @@
 """The actors whose snapshots are kept: change nothing here, a recorded state holds their names."""
 
+import dataclasses
+import enum
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,3 +82,35 @@ class Gallery:
 
     def look(self):
         return self.frame.tolist(), self.raw
+
+
+class Level(enum.Enum):
+    LOW = enum.auto()
+    HIGH = enum.auto()
+
+
+class Right(enum.Flag):
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Price:
+    cents: int
+    currency: str
+
+
+class Row(NamedTuple):
+    who: str
+    n: int
+
+
+@rayshot.actor
+class Till:
+    """Holds values of classes whose shapes are recorded."""
+
+    def __init__(self):
+        self.held = [Level.HIGH, Right.READ | Right.WRITE, Price(500, "USD"), Row("w", 3)]
+
+    def look(self):
+        return [repr(one) for one in self.held]

@@ -2,7 +2,8 @@
 
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import rayshot
@@ -10,6 +11,8 @@ from rayshot.errors import StateNotSerializable
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, Proof, RecordedSlots, Recording, TraceEntry
+from rayshot.format.shape_tables import unpack_shapes
+from rayshot.format.shapes import Shapes
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.coordinator.under_way import Taken
@@ -40,11 +43,19 @@ def build_manifest(
     proofs = {name: proof for stored in written for name, proof in stored.proofs.items()}
     nodes = {name: stored.node for stored in written for name in stored.actors}
     recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
+    read_shapes = cache(unpack_shapes)  # most actors of a class have one table
     entries = [
-        _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name), proofs.get(name))
+        _entry(
+            name,
+            "born" if record.born else "unborn",
+            actors.get(name),
+            read_shapes,
+            recordings.get(name),
+            proofs.get(name),
+        )
         for name, record in cut.records.items()
     ]
-    entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
+    entries += [_entry(name, "unborn", actors.get(name), read_shapes) for name in cut.unborn]
     channels = [
         ChannelEntry(
             cut_.channel.sender,
@@ -104,6 +115,7 @@ def _entry(
     name: str,
     status: Any,
     stored: StoredActor | None,
+    read_shapes: Callable[[bytes], Shapes],
     recording: Recording | None = None,
     proof: Proof | None = None,
 ) -> ActorEntry:
@@ -125,4 +137,5 @@ def _entry(
         specification.version,
         recording,
         proof,
+        read_shapes(stored.shapes),
     )

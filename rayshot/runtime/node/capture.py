@@ -30,7 +30,8 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import RayshotError, StateNotSerializable
-from rayshot.format.pickling import dump_state
+from rayshot.format.pickling import dump_state, shapes_in_messages
+from rayshot.format.shape_tables import pack_shapes
 from rayshot.model.cell import Cell
 from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
 from rayshot.runtime.wire.reports import Captured
@@ -129,8 +130,8 @@ class CaptureChild:
             raise
         status = self._reap()
         match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
-            case [True, "pickle" | "cloudpickle" as codec, list(sizes), bool(apart)]:
-                return Captured(codec, tuple(sizes), spool=str(self._spool), comes_apart=apart)
+            case [True, "pickle" | "cloudpickle" as codec, list(sizes), bool(apart), bytes(shapes)]:
+                return Captured(codec, tuple(sizes), (), str(self._spool), (), apart, shapes)
             case [False, str(message), str(path), str(inline)]:
                 refusal = StateNotSerializable(message, path=path, inline=inline)
             case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
@@ -219,7 +220,8 @@ class Capturer:
         pickled = dump_state(cell.state(), self._name, cell.instance)
         parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
         sizes = tuple(map(len, parts))
-        captured = Captured(pickled.codec, sizes, parts, None, pickled.references, pickled.comes_apart)
+        shapes = pack_shapes(shapes_in_messages(), pickled.shapes)
+        captured = Captured(pickled.codec, sizes, parts, None, pickled.references, pickled.comes_apart, shapes)
         self._holds_references = bool(pickled.references)
         self.learn(captured)
         return captured
@@ -350,7 +352,8 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
                 )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
-            answer: list[Any] = [True, pickled.codec, sizes, pickled.comes_apart]
+            shapes = pack_shapes(shapes_in_messages(), pickled.shapes)
+            answer: list[Any] = [True, pickled.codec, sizes, pickled.comes_apart, shapes]
         except RayshotError as error:
             evidence = error.evidence
             answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]

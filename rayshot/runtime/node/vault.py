@@ -212,12 +212,13 @@ def _write(
     actors = {}
     for name, specification in specifications.items():
         tickets = states.get(name)
-        state = None
+        state, shapes = None, b""
         if tickets:
             captured = held[name][0].state
             assert captured is not None
             state = CapturedState(captured.codec, blobs[tickets[0]], tuple(blobs[ticket] for ticket in tickets[1:]))
-        actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state)
+            shapes = captured.shapes
+        actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state, shapes)
     return Stored(
         ray.util.get_node_ip_address(),
         actors,

@@ -22,7 +22,7 @@ class Captured:
 
     The parts are in memory as `parts` (the stream first), or one after the other in the file `spool`, `sizes` bytes
     each. `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
-    `comes_apart`: arrays share memory, and come back as copies.
+    `comes_apart`: arrays share memory, and come back as copies. `shapes` are those of its classes, packed.
     """
 
     codec: StateCodec
@@ -31,6 +31,7 @@ class Captured:
     spool: str | None = None
     references: tuple[Referenced, ...] = ()
     comes_apart: bool = False
+    shapes: bytes = b""
 
     @property
     def size(self) -> int:
@@ -129,7 +130,7 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     """A report in two parts: the head for the coordinator, and the body, which only a vault reads."""
     body, state = report.body, report.body.state
     head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
-    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
+    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool, state.shapes)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
     references = tuple(tuple(found) for found in state.references) if state else ()
     beside = body.outbox_slots, body.mailbox_slots
@@ -147,5 +148,8 @@ def unpack_body(body: Body) -> RecordBody:
     packed, references, beside = (body, (), ({}, {})) if isinstance(body, bytes) else body
     process, specification, captured, outbox, mailbox, trace = unpack(packed)
     found = tuple(Referenced(*reference) for reference in references)
-    state = None if captured is None else replace(Captured(*captured), references=found)
+    state = None
+    if captured is not None:
+        *fields, shapes = captured
+        state = replace(Captured(*fields), references=found, shapes=shapes)
     return RecordBody(process, specification, state, outbox, mailbox, trace, *beside)

@@ -42,11 +42,15 @@ def unpack_share(packed: bytes) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class StoredActor:
-    """Where the bytes of one actor are stored. `state` is None for an actor that is not yet born."""
+    """Where the bytes of one actor are stored. `state` is None for an actor that is not yet born.
+
+    `shapes` are those of the classes in its state and messages, packed.
+    """
 
     specification: ActorSpecification
     class_pickle: Blob | None
     state: CapturedState | None
+    shapes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ def pack_stored(stored: Stored) -> PackedStored:
             actor.specification.pack(),
             _spans(actor.class_pickle),
             None if actor.state is None else _state(actor.state),
+            actor.shapes,
         )
         for name, actor in stored.actors.items()
     ]
@@ -106,8 +111,9 @@ def unpack_stored(answer: PackedStored) -> Stored:
                 read_specification(specification),
                 None if class_pickle is None else _blob(class_pickle),
                 None if state is None else _captured(*state),
+                shapes,
             )
-            for name, specification, class_pickle, state in actors
+            for name, specification, class_pickle, state, shapes in actors
         },
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in outboxes},
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in mailboxes},

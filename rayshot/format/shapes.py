@@ -1,0 +1,154 @@
+"""The shapes of classes whose objects a pickle holds by value or by place: it does not say the names of what it holds.
+
+The pickle of an enum's member holds its value, and that of a named tuple, of a frozen dataclass with slots or of a
+`msgspec.Struct` the values of its fields in their order. If the class changes, they come back as other members and in
+other fields. So a snapshot records for each actor the shapes of such classes that its state and its messages hold, and
+a restore compares them with those of today; see `reshaping`.
+
+A class that says by itself how it is pickled has no shape. Plain dataclasses, attrs and pydantic go by names.
+"""
+
+import copyreg
+import dataclasses
+import enum
+import math
+import operator
+import re
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ShapeKind = Literal["enum", "flag", "fields"]
+ENUM: ShapeKind = "enum"
+FLAG: ShapeKind = "flag"
+FIELDS: ShapeKind = "fields"
+SHAPES_MAX = 1_000
+"""An actor's table has at most so many classes; the rest is not recorded."""
+PARTS_MAX = 1_000
+"""A class with more members or fields is not recorded."""
+TEXT_LENGTH_MAX = 1_000
+_KINDS_MAX = 10_000
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_PICKLE_PROTOCOL = 5
+_TUPLE_ARGUMENTS = namedtuple("_Any", ()).__getnewargs__.__code__  # type: ignore[attr-defined]  # noqa: PYI024
+"""The code of what a named tuple gives to pickles, the same for all of them."""
+
+Scalar = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a class was: the names of its fields in their order, or of its members with their values.
+
+    `parts` are (name, value); a field's value is None. Members whose values are no scalars are missing.
+    """
+
+    kind: ShapeKind
+    parts: tuple[tuple[str, Scalar], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its members or fields."""
+        return tuple(name for name, _ in self.parts)
+
+
+Shapes = Mapping[str, Shape]
+"""By "module.Qualname"."""
+
+
+class NotedTypes(dict[type, Any]):
+    """The dispatch table of picklers that notes the shapes of the types that they meet, and changes no pickle.
+
+    `given` are the reducers of types that are pickled in a way of their own.
+    """
+
+    def __init__(self, given: Mapping[type, Any]) -> None:
+        super().__init__(given)
+        self.shapes: dict[str, Shape] = {}
+
+    def __missing__(self, kind: type) -> Any:
+        """A pickler asks for the reducer of a type that it meets for the first time."""
+        shape, name = shape_of(kind), f"{kind.__module__}.{kind.__qualname__}"
+        if shape is not None and len(self.shapes) < SHAPES_MAX and is_scalar(name):
+            self.shapes[name] = shape
+        reduce = self[kind] = _NAME if issubclass(kind, type) else _REDUCE
+        return reduce
+
+
+_REDUCE = operator.methodcaller("__reduce_ex__", _PICKLE_PROTOCOL)
+_NAME = operator.attrgetter("__qualname__")
+"""Of a class: a pickler takes a text for the name of a global."""
+
+
+class NotedInMessages:
+    """The shapes of all types that this process has pickled outside of its state.
+
+    Its tables are kept, so that a small message pays nothing for them. `given` returns the reducers that count now.
+    """
+
+    def __init__(self, given: Callable[[], Mapping[type, Any]]) -> None:
+        self._given = given
+        self._table = NotedTypes(given())
+        self._registered = len(copyreg.dispatch_table)
+
+    @property
+    def table(self) -> NotedTypes:
+        """For the next pickler; another one if `copyreg` has learned a class, or if classes were too many to keep."""
+        if len(copyreg.dispatch_table) != self._registered or len(self._table) > _KINDS_MAX:
+            self._registered = len(copyreg.dispatch_table)
+            shapes = self._table.shapes
+            self._table = NotedTypes(self._given())
+            self._table.shapes = shapes
+        return self._table
+
+
+def shape_of(kind: type) -> Shape | None:
+    """The shape of a class; None if pickles hold its objects by names, or as it says itself."""
+    if isinstance(kind, enum.EnumType):
+        return _shape_of_enum(kind)
+    if issubclass(kind, type):
+        return None
+    names = _fields_of(kind)
+    return None if names is None or len(names) > PARTS_MAX else Shape(FIELDS, tuple((name, None) for name in names))
+
+
+def _shape_of_enum(kind: Any) -> Shape | None:
+    if kind.__reduce_ex__ is not enum.Enum.__reduce_ex__ or len(kind.__members__) > PARTS_MAX:
+        return None
+    members = tuple((name, one.value) for name, one in kind.__members__.items() if is_scalar(one.value))
+    return Shape(FLAG if issubclass(kind, enum.Flag) else ENUM, members) if members else None
+
+
+def is_scalar(value: object) -> bool:
+    """Whether a manifest can hold a member's value, so that it is compared by equality."""
+    if type(value) is int:
+        return _LONG_MIN <= value <= _LONG_MAX
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is str:
+        return len(value) <= TEXT_LENGTH_MAX and not _HALF_OF_A_PAIR.search(value)
+    return value is None or type(value) is bool
+
+
+def _fields_of(kind: Any) -> tuple[str, ...] | None:
+    """The names of the fields of a class whose objects are pickled as a row of their values."""
+    if issubclass(kind, tuple):
+        code = getattr(getattr(kind, "__getnewargs__", None), "__code__", None)
+        return kind._fields if code is _TUPLE_ARGUMENTS and _is_plainly_reduced(kind) else None
+    if getattr(kind, "__getstate__", None) is getattr(dataclasses, "_dataclass_getstate", kind):
+        return tuple(field.name for field in dataclasses.fields(kind)) if _is_plainly_reduced(kind) else None
+    return _struct_fields(kind)
+
+
+def _struct_fields(kind: Any) -> tuple[str, ...] | None:
+    """The names of the fields of a `msgspec.Struct`, whose objects are pickled as a call with all of them in order."""
+    made = next((one for one in kind.__mro__ if one.__module__ == "msgspec._core"), None)
+    if made is None or kind.__reduce__ is not made.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__:
+        return None
+    return tuple(kind.__struct_fields__)
+
+
+def _is_plainly_reduced(kind: Any) -> bool:
+    return bool(kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__)

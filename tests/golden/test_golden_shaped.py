@@ -1,0 +1,87 @@
+"""Kept snapshots that say the shapes of classes: every version reads them, and loads their values by name."""
+
+import dataclasses
+import enum
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import rayshot
+from rayshot.audit import prove
+from rayshot.errors import CodeMismatch
+from rayshot.format.signing import SigningKey
+from rayshot.simulation import SimulatedSystem
+from tests.golden.make import KEY
+
+HERE = Path(__file__).parent
+FORMATS = sorted(path.name for path in HERE.glob("shaped-*"))
+assert FORMATS, "the golden files are gone"
+MODULE = "tests.golden.workloads"
+
+pytestmark = [pytest.mark.parametrize("kept", FORMATS), pytest.mark.acceptance("S10")]
+
+
+class Level(enum.Enum):
+    NONE = enum.auto()
+    LOW = enum.auto()
+    HIGH = enum.auto()
+
+
+class Right(enum.Flag):
+    RUN = enum.auto()
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Price:
+    currency: str
+    cents: int
+    tax: int = 0
+
+
+class Row(NamedTuple):
+    n: int
+    who: str
+
+
+class Low(enum.Enum):
+    LOW = enum.auto()
+
+
+TODAY = {f"{MODULE}.{kind.__name__}": kind for kind in (Level, Right, Price, Row)}
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("RAYSHOT_SIGNING_KEY", KEY)
+
+
+def payday(kept):
+    return rayshot.open(HERE / kept).system("bank").latest()
+
+
+def test_it_is_proved_and_says_the_shapes(kept):
+    snapshot = payday(kept)
+    assert snapshot.verify([SigningKey(KEY.encode())]).trusted
+    assert prove(snapshot, [snapshot]).sound
+    (till,) = snapshot.manifest.actors
+    assert {name: (shape.kind, shape.parts) for name, shape in till.shapes.items()} == {
+        f"{MODULE}.Level": ("enum", (("LOW", 1), ("HIGH", 2))),
+        f"{MODULE}.Price": ("fields", (("cents", None), ("currency", None))),
+        f"{MODULE}.Right": ("flag", (("READ", 1), ("WRITE", 2))),
+        f"{MODULE}.Row": ("fields", (("who", None), ("n", None))),
+    }
+
+
+def test_its_values_are_those_of_their_names_in_classes_that_changed(kept):
+    till = SimulatedSystem.from_snapshot(payday(kept), rename_classes=TODAY).actors["till"]
+    assert till.held == [Level.HIGH, Right.READ | Right.WRITE, Price("USD", 500), Row(3, "w")]
+
+
+def test_a_member_that_is_gone_is_refused_with_both_sides(kept):
+    with pytest.raises(CodeMismatch) as caught:
+        SimulatedSystem.from_snapshot(payday(kept), rename_classes={f"{MODULE}.Level": Low})
+    assert "has till with HIGH in tests.golden.workloads.Level(LOW=1, HIGH=2), the program has" in str(caught.value)
+    assert "Low(LOW=1)" in str(caught.value)
