@@ -238,6 +238,20 @@ def test_a_program_that_ends_waits_until_a_snapshot_holds_what_it_told(new_syste
     assert ray.get(kept.read.remote()) == 2 * TOLD
 
 
+@pytest.mark.acceptance("P6")
+def test_behind_a_rollback_the_actors_of_this_program_are_all_there_those_that_live_first(new_system):
+    system, _, _ = begun(new_system)
+    gone = [Counter.remote() for _ in range(6)]
+    ray.get([counter.read.remote() for counter in gone])
+    del gone
+    eventually(lambda: sorted(report(system)["actors"]) == ["kept", "killed"], 30)
+    late = Counter.options(name="late").remote()
+    assert ray.get(late.read.remote()) == 0
+    kill(system, "killed")
+    until_it_runs(system)
+    assert set(system.actors()) >= {"kept", "killed", "late"}
+
+
 def test_a_name_is_taken_also_on_the_way_back_and_behind_it(new_system):
     system, kept, killed = begun(new_system)
     killed.add.tell(7)

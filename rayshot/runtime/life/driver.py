@@ -56,6 +56,7 @@ class DriverPort:
         self.ended: dict[str, ActorExited] = {}
         self.peers = Peers(identity.system, identity.incarnation)
         self.starting: set[str] = set()
+        self.made_again: frozenset[str] = frozenset()
         self.noted: Container[str] = self.starting
         self.draining = False  # a driver is not part of what stops
         self.lasting = lasting or Lasting(identity, self, label)
@@ -203,6 +204,12 @@ class DriverPort:
         handle = self.peers.find(name)
         if handle is not None:
             ray.wait([handle.hello.remote()], timeout=MEET_S)
+
+    def meet_again(self) -> None:
+        """Wait as `meet` for the actors that this driver makes again behind a rollback."""
+        handles = [self.peers.find(name) for name in self.made_again & self.starting]
+        if hellos := [handle.hello.remote() for handle in handles if handle is not None]:
+            ray.wait(hellos, num_returns=len(hellos), timeout=MEET_S)
 
     def _started(self, name: str) -> None:
         """The actor `name` has started: messages that mention it may leave. Call under the lock."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
 from rayshot.runtime.wire.initiation import some_names
 
 log = logging.getLogger("rayshot")
+FOLLOW_LOOK_S = 0.05
 ANSWER_S = 10.0
 """Seconds that an actor has to answer a question about itself."""
 
@@ -76,10 +78,26 @@ class Line:
     def hosts(self) -> dict[str, Any]:
         """Ray handles of all living actors, by name. Waits while the system goes back, as `ask_until_settled`.
 
-        Raises SystemDown, NoAnswer.
+        It also waits for what this program does behind a rollback: until it has followed, and has made again those of
+        its actors that the snapshot lacks. Raises SystemDown, NoAnswer.
         """
-        found: dict[str, Any] = ask_until_settled(lambda: self.ask("actors"))
+        found: dict[str, Any] = ask_until_settled(self._settled_hosts)
         return found
+
+    def _settled_hosts(self) -> Any:
+        found, port = self.ask("actors"), self.port
+        if not port.keeps:
+            return found
+        if self.ask("fate", port.name, port.incarnation) is None:
+            time.sleep(FOLLOW_LOOK_S)
+            raise SystemRecovering(
+                f"system {self.name!r} went back to its last snapshot, and this program has not followed yet",
+                system=self.name,
+            )
+        if port.starting & port.made_again <= found.keys():
+            return found
+        port.meet_again()
+        return self.ask("actors")
 
     def ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The answers of these hosts (default: all) by actor name. None for a host that lives but does not answer."""

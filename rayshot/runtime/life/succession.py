@@ -66,7 +66,9 @@ class Heir:
         port, lasting = self.port, self._old.lasting
         with port.lock:
             missing = lasting.creations.without(self._back.sent, self._back.ended)
-        for name, specification in missing.items():
+            over = self._old.ended.keys()
+        for name in sorted(missing, key=over.__contains__):  # processes start slowly: first of those that live on
+            specification = missing[name]
             if name in self._made or not ray.is_initialized():  # otherwise to ask would start Ray anew
                 continue
             try:
@@ -100,6 +102,7 @@ class Heir:
         for name in missing:
             port.starting.add(name)
             port.births.add(name)
+        port.made_again = frozenset(missing - old.ended.keys())
         port.ended.update((name, error) for name, error in old.ended.items() if name in back.ended)
         port.lasting.port = port  # before the old port refuses anything: who is refused looks there
         self._take_channels()
