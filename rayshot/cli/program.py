@@ -15,6 +15,7 @@ _HOMES = {
     "detect": ("rayshot.cli.detect", "detect"),
     "diff": ("rayshot.cli.commands", "diff"),
     "doctor": ("rayshot.cli.doctor", "doctor"),
+    "drill": ("rayshot.cli.drill", "drill"),
     "gc": ("rayshot.cli.collecting", "gc"),
     "keygen": ("rayshot.cli.keygen", "keygen"),
     "list": ("rayshot.cli.commands", "list_"),
@@ -56,7 +57,8 @@ def main() -> None:
     """Look into the snapshots in STORAGE, a folder or an address; or reach system NAME, which runs in a Ray cluster.
 
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
-    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete, demo and gc write.
+    a snapshot is ever executed by looking at it; replay runs its actors, and drill loads their states. Only copy,
+    delete, demo and gc write.
 
     configure, savepoint, snapshot, status, stop and systems reach the cluster at --address, and read no storage.
     doctor looks at the cluster and at a storage, before a system runs there.

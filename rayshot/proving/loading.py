@@ -19,7 +19,7 @@ from rayshot.format.pickling import Keeping, load_names, load_state
 from rayshot.format.references import provide_references
 from rayshot.model.cell import Cell
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.specification import ActorSpecification
+from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.proving.trial import PROVED, Answer, Trial, judge
 
 LOOKED_THROUGH_BYTES_MAX = 1 << 20
@@ -58,7 +58,8 @@ class Load:
 
     def run(self, *, exactly: bool) -> Answer:
         """Load the state. `exactly`: more slowly, and an error comes with the path to the part that raised it."""
-        _limit_memory(sum(self._trial.sizes))
+        if not self._trial.is_whole:
+            _limit_memory(sum(self._trial.sizes))
         provide_references(_Reference, _value_of, _Reference)
         try:
             self._load(exactly=exactly)
@@ -72,7 +73,7 @@ class Load:
         trial = self._trial
         specification = ActorSpecification.unpack(trial.specification)
         names = None if trial.names is None else load_names(trial.names)
-        specification = specification if names is None else specification.recast(names)
+        specification = specification if names is None else _of_today(specification.recast(names))
         cell = Cell(trial.actor, _Nowhere(), time.monotonic, Coroutines(trial.actor))  # type: ignore[arg-type]
         self._made += [cell, specification, names]
         own = cell.become(specification, specification.resolve())
@@ -89,6 +90,15 @@ class Load:
             return "" if at is None else find_failing_part(self._parts[0], self._parts[1:], at, self._trial.actor)
         except Exception:  # noqa: BLE001 - without its path the answer is as true
             return ""
+
+
+def _of_today(recorded: ActorSpecification) -> ActorSpecification:
+    """The specification with the class that has this name here, and so with its version; the recorded one if none has.
+
+    Raises CodeMismatch if the class is not to be found.
+    """
+    found = find_class(recorded.class_module, recorded.class_name)
+    return recorded if found is None else ActorSpecification.of(found, recorded.options)
 
 
 class _Nowhere:

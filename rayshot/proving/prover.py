@@ -97,7 +97,7 @@ class Prover:
         self._connection = self._process = None
 
 
-def spread(parts: Sequence[bytes | memoryview], folder: str) -> int:
+def spread(parts: Sequence[bytes | memoryview], folder: str | None = None) -> int:
     """A file with these parts, one after the other, that has no name. Raises OSError."""
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         for part in parts:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgpack
 
-from rayshot.errors import RayshotError
+from rayshot.errors import MigrationFailed, RayshotError
 
 Word = Literal["proved", "refuted", "unproved"]
 LOAD_S = 5.0
@@ -20,6 +20,8 @@ REASON_LENGTH_MAX = 300
 _CHAIN_MAX = 16
 _OUTSIDE = (OSError, MemoryError, ImportError)
 _OWN = (TypeError, AttributeError, LookupError, ValueError, RecursionError, pickle.UnpicklingError)
+NO_CODE = frozenset({"ImportError", "ModuleNotFoundError", "CodeMismatch"})
+"""The errors of a trial where a module or class is not to be found."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -87,7 +89,8 @@ class Trial(NamedTuple):
 
 def judge(error: BaseException) -> Answer:
     """What an error says that a state raised when it was loaded."""
-    own = isinstance(error, _OWN) and not isinstance(error, RayshotError)  # ours says that there is no system here
+    ours = isinstance(error, RayshotError)  # it says that there is no system here, or that a class does not migrate
+    own = isinstance(error, MigrationFailed if ours else _OWN)
     outside = any(isinstance(one, _OUTSIDE) for one in _chain(error))
     return Answer("refuted" if own and not outside else "unproved", in_short(error), type(error).__qualname__)
 
