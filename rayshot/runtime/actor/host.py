@@ -28,6 +28,7 @@ from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
 from rayshot.runtime.ray.functions import be_actor, name_in_logs
 from rayshot.runtime.ray.naming import NAMESPACE
+from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
@@ -50,6 +51,7 @@ class Host(Answering):
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        die_at_sigterm()
         gc.freeze()  # Ray and the modules stay: a collection on the way back looks only at what comes later
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)

@@ -8,6 +8,7 @@ import ray
 
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import HostIdentity, Offer
 
@@ -18,6 +19,7 @@ class Spare(Host):
     """Not a host before it has become one: until then nothing but the methods of this class may be called."""
 
     def __init__(self, modules: frozenset[str]) -> None:
+        die_at_sigterm()
         self._taken = threading.Event()
         self._is_host = False
         for module in sorted(modules):

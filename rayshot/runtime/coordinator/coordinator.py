@@ -29,6 +29,7 @@ from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.ray.roster import has_rosters
+from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.dead_letters import DeadLetter
@@ -79,6 +80,7 @@ class Coordinator(Enrolling, Questions):
     """See the module. These are the calls that other processes may make to it, over Ray; the work is in `Life`."""
 
     def __init__(self, settings: SystemSettings) -> None:
+        die_at_sigterm()
         super().__init__(settings.system)
         self._settings = settings
         owner = ray.get_runtime_context().get_actor_id()

@@ -29,6 +29,7 @@ from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.whereabouts import find_surroundings
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
@@ -47,6 +48,7 @@ class Vault:
     """A Ray actor. Each node has one for each life of a system."""
 
     def __init__(self, system: str, storage: str) -> None:
+        die_at_sigterm()
         self._system = system
         self._store = open_store(storage)
         self._keyring: Keyring | None = None
