@@ -5,7 +5,7 @@ what happened, to what and what to do next, and `evidence`: the facts as keyword
 borders, so each one survives pickling with its evidence.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class RayshotError(Exception):
@@ -20,6 +20,13 @@ class RayshotError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.evidence)
+
+    def anew(self) -> Self:
+        """Another error that says the same: an error that is kept is raised so, again and again, and from any thread.
+
+        Python hangs the frames through which an error passed onto it, with everything that their variables hold.
+        """
+        return type(self)(self.message, **self.evidence)
 
     def __init_subclass__(cls) -> None:
         # The kind follows from the name, so that no two classes can share one by a slip of the pen.

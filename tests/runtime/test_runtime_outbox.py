@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -333,3 +334,25 @@ def test_a_message_larger_than_a_frame_has_one_of_its_own():
         channel.append(b"x" * size)
     with channel.lock:
         assert sum(frame.count for frame in channel.unreleased(1)) == 3
+
+
+class Sender:
+    """It sends as long as it can."""
+
+    def send(self, channel):
+        channel.append(CODEC.tell("take", ("one",)))
+
+
+@pytest.mark.acceptance("P7")
+def test_who_is_refused_hangs_on_no_error_that_the_channel_keeps(lane):
+    _, channel, _ = lane
+    sender = Sender()
+    gone = weakref.ref(sender)
+    with channel.lock:
+        channel.shut(SystemStopped("it goes back", system="system"))
+    for _ in range(2):
+        with pytest.raises(SystemStopped, match="it goes back") as raised:
+            sender.send(channel)
+        assert raised.value.evidence == {"system": "system"}
+    del sender, raised
+    assert gone() is None

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import ray
 
-from rayshot.errors import ActorExited, NoAnswer, SystemDown
+from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.durable import Durable, Handled
 from rayshot.runtime.actor.not_yet import NotYet
@@ -52,8 +52,14 @@ class Outcome(NamedTuple):
 
     value: Any
     tags: tuple[SnapshotId, ...] = ()
-    error: Exception | None = None
+    error: RayshotError | NotYet | None = None
     size: int = 0
+
+    def checked(self) -> "Outcome":
+        """This outcome, if it has no error; otherwise raises that."""
+        if self.error is not None:
+            raise self.error.anew() if isinstance(self.error, RayshotError) else self.error
+        return self
 
 
 _Key = tuple[str, int]
@@ -260,9 +266,7 @@ class Outcomes:
         given = -1
         while not waiter.done.wait(STUCK_S if is_last else None):
             given = self._look_whether_stuck(given)
-        if waiter.outcome.error is not None:
-            raise waiter.outcome.error.with_traceback(None)
-        return waiter.outcome
+        return waiter.outcome.checked()
 
     def _await_durable(self, key: _Key, number: int) -> bool:
         """Wait until a durable snapshot holds this call as handled. Returns False if that cannot be in this life."""
@@ -296,9 +300,7 @@ class Outcomes:
                     "the call was handled, and its actor ended before a durable snapshot held that: its result is not "
                     "given, as it was asked for with durable=True"
                 )
-            if self._down.error is not None:
-                raise self._down.error.with_traceback(None)
-            return self._down
+            return self._down.checked()
 
     def _find(self, sender: str, call_id: int, has_all_before: int) -> Outcome | None:
         outcome = self._kept.pop((sender, call_id), None)

@@ -71,7 +71,7 @@ class Worker:
         told: Future[None] = Future()
         with self._runner.lock:
             if self._runner.down is not None:
-                raise self._runner.down
+                raise self._runner.down.anew()
             self._restored = told
             self._runner.interrupted = True
             self._runner.wake.notify_all()

@@ -79,7 +79,7 @@ class Outbox(OutPort):
     def put(self, message: bytes) -> None:
         """As `append`. Call under the lock."""
         if self.down is not None:
-            raise self.down.with_traceback(None)
+            raise self.down.anew()
         if self._plain:
             self.gather()
         self.pending.append(message)
@@ -103,7 +103,7 @@ class Outbox(OutPort):
             with self.lock:
                 if self.down is not None:
                     plain.clear()
-                    raise self.down.with_traceback(None)
+                    raise self.down.anew()
                 self._work_off()
 
     def gather(self) -> None:
@@ -119,7 +119,7 @@ class Outbox(OutPort):
         """Send a call. Whether a reply is wanted will be known at the handler's end."""
         with self.lock:
             if self.down is not None:
-                raise self.down.with_traceback(None)
+                raise self.down.anew()
             self.gather()
             self.pending.append(call)
             self.pending_bytes += len(call.tell)

@@ -158,7 +158,7 @@ class CollectorRunner:
         """Begin this snapshot as soon as it may. Raises the error of `over`; ConfigError while the system begins."""
         with self.lock:
             if self.over is not None:
-                raise self.over.with_traceback(None)
+                raise self.over.anew()
             if self._birth.beginning and not request.order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
             self._admission.add(request, self.config.timeout_s)

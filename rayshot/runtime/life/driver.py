@@ -115,7 +115,7 @@ class DriverPort:
             if isinstance(channel.down, ActorExited):
                 return ray.put(channel.down)
             if channel.down is not None:
-                raise channel.down.with_traceback(None)
+                raise channel.down.anew()
             assert fetch is not None, f"{receiver} is not there, and nobody says why"
             self.calls.check_room(receiver)
             call_id = self.calls.next_id()
@@ -159,7 +159,7 @@ class DriverPort:
     ) -> ActorHandle:
         """Make an actor and send it the call of its constructor."""
         if self.down is not None:
-            raise self.down.with_traceback(None)
+            raise self.down.anew()
         if name in self.ended:
             raise name_taken(name, self.system)
         anonymous, name = name is None, name or random_name(specification.class_name)
@@ -251,7 +251,7 @@ class DriverPort:
                 ):
                     awaited.append(channel.receiver)
         if self.down is not None:
-            raise self.down.with_traceback(None)
+            raise self.down.anew()
         return awaited
 
     def await_covered(self, timeout_s: float) -> bool:  # noqa: ARG002 - see KeepingPort

@@ -123,7 +123,7 @@ class KeepingPort(DriverPort):
         with self.lock:
             channel = self._channel(name)
             if channel.down is not None:
-                raise channel.down.with_traceback(None)
+                raise channel.down.anew()
             self.lasting.creations.add(name, specification)
             self.starting.add(name)
             self.births.add(name)

@@ -43,7 +43,7 @@ class Line:
         if self.closed:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
         if (left := self.port.lasting.left) is not None:
-            raise left.with_traceback(None)
+            raise left.anew()
 
     def check_running(self, within_s: float | None = None) -> None:
         """Raise SystemDown if the system takes no messages any more; else as `ask`."""
