@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemRecovering, SystemStopped
 from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.life import line, ordering, progress
+from rayshot.runtime.life import line, ordering, progress, status
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
@@ -366,3 +367,18 @@ def test_a_system_does_not_begin_without_an_actor_that_it_was_to_begin_with(new_
     with pytest.raises(SystemStopped, match=r"waiting did not start.* within 0.5 s.* has not begun"):
         rayshot.resume("bank", storage=tmp_path / "shots", begin=make)
     assert state_of("bank") is None
+
+
+@pytest.mark.acceptance("P7")
+def test_a_handler_that_does_not_end_is_named_in_the_detail_of_the_status(new_system, monkeypatch):
+    monkeypatch.setattr(status, "LONG_S", 0.5)
+    system = new_system("endless")
+    slow = Sluggish.options(name="slow").remote(0.0)
+    for _ in range(200):
+        slow.note.tell("one after the other: none of these runs for long")
+    ray.get(slow.note.remote("the last"))
+    assert system.status().detail == ""
+    slow.work.tell(3)
+    found = eventually(lambda: system.status().detail)
+    assert re.fullmatch(r"work of actor 'slow' has run for \d+ s or more, and all else waits there", found)
+    eventually(lambda: system.status().detail == "", 20)

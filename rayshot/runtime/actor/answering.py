@@ -17,10 +17,15 @@ from rayshot.runtime.wire.dead_letters import DeadLetter
 
 
 class Answering:
-    """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and the message handled then."""
+    """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and the message handled then.
+
+    `_looked_at`: which message was handled at the last look, and when it was first seen. The coordinator makes it look
+    every few seconds, with other questions, so no message has to note when its handler begins.
+    """
 
     _embodiment: Embodiment
     _asked_at: dict[SnapshotId, tuple[float, Any]]
+    _looked_at: tuple[Any, float] = (None, 0.0)
 
     @property
     def _process(self) -> ActorProcess:
@@ -30,6 +35,15 @@ class Answering:
     @property
     def _worker(self) -> Worker:
         return self._embodiment.worker
+
+    def _look_at_handler(self) -> float:
+        """Seconds that the running handler runs at least; 0 if none runs."""
+        at, now, life = self._worker.at, time.monotonic(), self._process.identity.incarnation
+        was_at, since = self._looked_at
+        if at is None or was_at != (life, at):
+            self._looked_at = (life, at), now
+            return 0.0
+        return now - since
 
     @ray.method(concurrency_group="control")
     def receivers(self) -> tuple[str, ...]:
@@ -53,11 +67,12 @@ class Answering:
     @ray.method(concurrency_group="control")
     def status(self) -> dict[str, Any]:
         """Counters for `system.status()`."""
-        process, handling = self._process, self._worker.handling
+        process, handling, handled_s = self._process, self._worker.handling, self._look_at_handler()
         with process.runner.lock:
             return {
                 "node": ray.util.get_node_ip_address(),
                 "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
+                "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
                 "outbox": process.channels.waiting,
                 "dead_letters": process.channels.dead_letters.count,
@@ -73,6 +88,7 @@ class Answering:
         """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
         process = self._process
         specification = process.cell.specification
+        self._look_at_handler()
         with process.runner.lock:
             return (
                 "" if specification is None else specification.class_name,

@@ -208,6 +208,7 @@ class Host(Answering):
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def hello(self) -> Offer | None:
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
+        self._look_at_handler()
         cell = self._process.cell
         specification, user_class = cell.specification, type(cell.instance)
         if specification is None:

@@ -229,6 +229,14 @@ class Worker:
         self._counted = of, end, number
         return number
 
+    @property
+    def at(self) -> tuple[str, int, int] | None:
+        """Which message is handled now: its sender, its batch, and where it ends there; None if none is. Any thread."""
+        delivery, unpacker = self._channels.mailbox.current, self._unpacker
+        if delivery is None or unpacker is None:
+            return None
+        return delivery.sender, delivery.frame.first, unpacker.tell()
+
     def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
         """Yield the messages after `number`. While a message is handled, `cell.slots` has its slots."""
         cell, slots, tracer = self._cell, self._channels.mailbox.slots, self._process.tracing.tracer

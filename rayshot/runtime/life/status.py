@@ -9,6 +9,9 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.channel.holding import Waiting
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 
+LONG_S = 60.0
+"""A handler that has run for so many seconds is named in the detail of a status: it may never end."""
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
@@ -65,7 +68,8 @@ class SystemStatus:
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`),
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
     says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs let go of what they told,
-    `detail` says so, and `cannot_go_back_since` since when. `recoveries` are the times that it went back, since its
+    `detail` says so, and `cannot_go_back_since` since when. It also names handlers that have run for a minute: nothing
+    that waits behind them is handled, and no snapshot is taken. `recoveries` are the times that it went back, since its
     coordinator began; one that was started again knows of the life that it found too. `spares` processes are ready to
     become actors in place of dead ones.
 
@@ -96,7 +100,9 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["system"],
         report["incarnation"],
         report["state"],
-        str(stop.error()) if stop else report["recovering"] or let_go,
+        str(stop.error())
+        if stop
+        else report["recovering"] or "; ".join(filter(None, (let_go, *_long_handlers(report)))),
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],
@@ -107,6 +113,14 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["spares"],
         None if since is None else datetime.fromtimestamp(since, UTC),
     )
+
+
+def _long_handlers(report: dict[str, Any]) -> list[str]:
+    return [
+        f"{actor['handler']} of actor {name!r} has run for {actor['handled_s']:.0f} s or more, and all else waits there"
+        for name, actor in report["actors"].items()
+        if actor is not None and actor["handler"] and actor["handled_s"] >= LONG_S
+    ]
 
 
 def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:
