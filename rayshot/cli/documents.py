@@ -15,6 +15,7 @@ from rayshot.format.jsonable import jsonable
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.redaction import shown_call, shown_calls, shown_timers
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
+from rayshot.store.pending import read_dead_letters
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Verification
 
@@ -146,6 +147,7 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "calls": jsonable(shown_calls(recorded.calls)),
         "callees": jsonable(recorded.callees),
         "timers": jsonable(shown_timers(recorded.timers)),
+        "dead_letters": [jsonable(one._asdict()) for one in read_dead_letters(name, recorded.dead_letters)],
     }
 
 

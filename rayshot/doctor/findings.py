@@ -63,6 +63,7 @@ def judge(seen: ClusterFacts) -> list[Finding]:
         *_clocks(seen),
         *_memory(seen),
         *_limits(seen),
+        *_hashes(seen),
         *_operation(seen),
     ]
 
@@ -201,6 +202,19 @@ def _limits(seen: ClusterFacts) -> Iterator[Finding]:
         yield Finding("open files", WARN, where, f"raise `ulimit -n` to {OPEN_FILES_MIN:,} before `ray start`")
     else:
         yield Finding("open files", OK, f"{OPEN_FILES_MIN:,} or more everywhere")
+
+
+def _hashes(seen: ClusterFacts) -> Iterator[Finding]:
+    """What a state may do with `hash()`. It is no fault that each process has its own seed: so it is in plain Ray."""
+    seeds = {"this program": seen.driver.hash_seed, **{node: facts.hash_seed for node, facts in seen.nodes.items()}}
+    if len({*seeds.values()}) > 1:
+        where = ", ".join(f"{seed or 'none'} on {node}" for node, seed in seeds.items())
+        advice = "start this program and Ray on each node with the same PYTHONHASHSEED, or none"
+        yield Finding("hash seed", WARN, f"PYTHONHASHSEED differs: {where}", advice)
+    elif seed := seen.driver.hash_seed:
+        yield Finding("hash seed", OK, f"{seed} everywhere: hash() of a text is the same in all processes")
+    else:
+        yield Finding("hash seed", OK, "none: hash() of a text differs in each process, so no state may depend on it")
 
 
 def _operation(seen: ClusterFacts) -> Iterator[Finding]:

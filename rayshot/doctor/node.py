@@ -27,7 +27,7 @@ class NodeFacts:
     `key_error` says why they are not usable. `storage_error` says why it does not read and write the storage, is ""
     where it does, and None where none was given. `control_store` is where Ray's control service keeps what must outlive
     it, "memory" if nowhere. `asks_for_token`: Ray asks programs for one there. `stop_wait_s` is how long `ray job stop`
-    gives a job there.
+    gives a job there. `hash_seed` is the seed of `hash()` of texts in its environment, "" if each process has its own.
     """
 
     ray: str
@@ -42,6 +42,7 @@ class NodeFacts:
     control_store: str
     asks_for_token: bool
     stop_wait_s: float
+    hash_seed: str
     asked_at: float = 0.0
     answered_at: float = 0.0
 
@@ -77,6 +78,7 @@ def examine(storage: str | None, key: str, own: str) -> NodeFacts:
         next((f"{name}={os.environ[name]}" for name in _STORES if os.environ.get(name)), "memory"),
         asks_for_token(),
         _stop_wait_s(),
+        os.environ.get("PYTHONHASHSEED", "").replace("random", ""),
     )
 
 

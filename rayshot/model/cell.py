@@ -18,6 +18,7 @@ from rayshot.errors import (
 from rayshot.format.filling import fill
 from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
+from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.hooks import HOOKS
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
@@ -103,6 +104,7 @@ class Cell:
     is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
     more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
     method that is called. `makers` are the drivers of programs with a name that sent its creation.
+    `dead_letters` are the last messages that had no effect; they go where the state goes.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Cell:
         self.open_calls: list[OpenCall] = []
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
+        self.dead_letters = DeadLetters()
         self._calls: dict[int, Continuation] = {}
         self.constructing = False
         self.ending = False
@@ -324,6 +327,7 @@ class Cell:
             **({"shared": True} if self.shared else {}),
             **({"makers": tuple(sorted(self.makers))} if self.makers else {}),
             **({"callees": callees} if callees else {}),
+            **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
 
     def become(self, specification: ActorSpecification, user_class: type) -> Any:
@@ -349,6 +353,7 @@ class Cell:
         self._next_call = state["next_call"]
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
+        self.dead_letters.take_over(state.get("dead_letters", ()))
         if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
             self.end()
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class DeadLetter:
     """A message without effect: `receiver` failed to process it; `error` gives the reason and the traceback.
 
-    `number` is the message's number on the channel from `sender`; 0 if it never got one.
+    `number` is the message's number on the channel from `sender`; 0 if it never got one. `life` is the life of the
+    system in which it came, 0 if an older rayshot or the simulator made it.
     """
 
     receiver: str
@@ -15,3 +16,4 @@ class DeadLetter:
     number: int
     method: str
     error: str
+    life: int = 0

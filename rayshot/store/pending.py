@@ -1,4 +1,4 @@
-"""What an actor has recorded of its future: the replies that it awaits and the timers that it has set."""
+"""What an actor has recorded beside its state: replies that it awaits, timers that it has set, and dead letters."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -31,6 +31,17 @@ class SetTimer(NamedTuple):
     args: tuple[Any, ...]
 
 
+class RecordedLetter(NamedTuple):
+    """A message without effect: `model.DeadLetter`, as a snapshot holds it."""
+
+    receiver: str
+    sender: str
+    number: int
+    method: str
+    error: str
+    life: int
+
+
 def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
     """The calls of a RecordedState, perhaps redacted. Raises BadState if they have another form."""
     match calls, {} if callees is None else callees:
@@ -59,6 +70,22 @@ def read_timers(actor: str, timers: Any) -> Iterator[SetTimer]:
                         raise _damaged("timers", actor)
         case _:
             raise _damaged("timers", actor)
+
+
+def read_dead_letters(actor: str, letters: Any) -> Iterator[RecordedLetter]:
+    """The dead letters of a RecordedState, the oldest first. Raises BadState if they have another form."""
+    match letters:
+        case tuple():
+            for letter in letters:
+                match letter:
+                    case (str(), str(), int() as number, str(), str(), int() as life) if (
+                        0 <= number <= LONG_MAX and 0 <= life <= LONG_MAX
+                    ):
+                        yield RecordedLetter(*letter)
+                    case _:
+                        raise _damaged("dead letters", actor)
+        case _:
+            raise _damaged("dead letters", actor)
 
 
 def _damaged(what: str, actor: str) -> BadState:

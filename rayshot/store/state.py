@@ -29,12 +29,14 @@ class RecordedState:
     """The recorded parts of one actor: its own `state`, the `calls` whose replies it awaits, and its `timers`.
 
     `callees` maps the id of a call to the actor that replies; None if no call is pending, or an older rayshot wrote it.
+    `dead_letters` are its last messages without effect; see `pending.read_dead_letters`.
     """
 
     state: Any
     calls: Any
     timers: Any
     callees: Any = None
+    dead_letters: Any = ()
 
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
@@ -42,7 +44,8 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     tree = read_inertly(*read_parts(captured, reader))
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state does not have the form that an actor writes")
-    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"), tree.get("callees"))
+    parts = tree.get("calls"), tree.get("timers"), tree.get("callees"), tree.get("dead_letters", ())
+    return RecordedState(tree["state"], *parts)
 
 
 def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:

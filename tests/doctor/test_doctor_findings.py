@@ -21,6 +21,7 @@ NODE = NodeFacts(
     control_store="memory",
     asks_for_token=True,
     stop_wait_s=60.0,
+    hash_seed="",
     asked_at=999.0,
     answered_at=1001.0,
 )
@@ -39,6 +40,10 @@ FINE = ClusterFacts(
     state_bytes=GIB,
     stop_wait_s=60.0,
 )
+
+
+_SEEDED_NODE = replace(NODE, hash_seed="0")
+SEEDED = replace(FINE, driver=_SEEDED_NODE, nodes={"a": _SEEDED_NODE, "b": _SEEDED_NODE})
 
 
 def with_node(**changes):
@@ -89,6 +94,21 @@ def test_what_is_wrong_is_said_with_what_to_do(facts, what, level, says):
     (found,) = [one for one in judge(facts) if one.what == what]
     assert (found.level, says in found.seen) == (level, True), found
     assert bool(found.advice) == (level != OK)
+
+
+@pytest.mark.acceptance("S8")
+@pytest.mark.parametrize(
+    ("facts", "level", "says"),
+    [
+        (FINE, OK, "differs in each process"),
+        (SEEDED, OK, "0 everywhere"),
+        (with_node(hash_seed="0"), WARN, "none on this program, none on a, 0 on b"),
+        (replace(SEEDED, driver=NODE), WARN, "none on this program, 0 on a, 0 on b"),
+    ],
+)
+def test_whether_a_text_has_one_hash_everywhere_is_said(facts, level, says):
+    (found,) = [one for one in judge(facts) if one.what == "hash seed"]
+    assert (found.level, says in found.seen, bool(found.advice)) == (level, True, level != OK)
 
 
 def test_one_fault_hides_no_other():

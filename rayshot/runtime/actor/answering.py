@@ -7,13 +7,13 @@ from typing import Any
 import ray
 
 from rayshot.format.codec import method_of
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.ray.shared_memory import held_buffers
-from rayshot.runtime.wire.dead_letters import DeadLetter
 
 
 class Answering:
@@ -75,7 +75,7 @@ class Answering:
                 "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
                 "outbox": process.channels.waiting,
-                "dead_letters": process.channels.dead_letters.count,
+                "dead_letters": len(process.channels.dead_letters),
                 "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
                 "waiting": waiting_in(process.channels.out.values()),
                 "born": process.cell.born,

@@ -13,10 +13,10 @@ import ray
 
 from rayshot.errors import PoisonMessage
 from rayshot.format.codec import CALL, PICKLED, method_of
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.poison import Caution, HandledMessage
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
-from rayshot.runtime.wire.dead_letters import DeadLetter
 
 log = logging.getLogger("rayshot")
 LOOK_S = 0.1
@@ -80,10 +80,11 @@ class Care:
 
     def _pass_over(self, delivery: Delivery, message: HandledMessage, fields: list[Any]) -> None:
         process, mailbox = self._process, self._process.channels.mailbox
+        life = process.identity.incarnation
         why = f"actor {process.name!r} was lost twice in a row while it handled {message}: it passes over it"
         log.error("%s", why)
-        letter = DeadLetter(process.name, message.sender, message.number, message.method, why)
-        self._answer(self._coordinator.passed_over.remote(letter, process.identity.incarnation))
+        letter = DeadLetter(process.name, message.sender, message.number, message.method, why, life)
+        self._answer(self._coordinator.passed_over.remote(letter, life))
         if process.runner.down is not None:
             return
         if (tracer := process.tracing.tracer) is not None:

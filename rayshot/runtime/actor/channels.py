@@ -22,7 +22,6 @@ from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.ray.naming import is_coordinator
-from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.packets import Answer, Status
 
@@ -181,7 +180,8 @@ class Channels:
         self.mailbox = Mailbox()
         self.out: dict[str, ActorChannel] = {}
         self.peers = Peers(identity.system, identity.incarnation)
-        self.dead_letters = DeadLetters()
+        self.dead_letters = cell.dead_letters
+        self.dead_letters.life = identity.incarnation
         self.congestion: set[OutChannel] = set()
         self.unconnected: list[OutChannel] = []
         self.draining = False

@@ -14,6 +14,7 @@ from rayshot.format.codec import CREATE, method_of
 from rayshot.format.walking import count_documents
 from rayshot.model.calling_hooks import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.current import enter
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.interruption import Interrupted
 from rayshot.model.port import hold_port
@@ -24,7 +25,6 @@ from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.ray.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.dead_letters import DeadLetter
 
 if TYPE_CHECKING:
     import msgpack

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, split_frame
+from rayshot.model.dead_letters import DeadLetters
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import give_up_failed, lay_out, values_size
 from rayshot.runtime.channel.credit import Unprocessed
@@ -30,7 +31,6 @@ from rayshot.runtime.channel.outbox import (
 )
 from rayshot.runtime.channel.peers import Peer
 from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_answer
 
 log = logging.getLogger("rayshot")

@@ -14,6 +14,7 @@ import ray
 
 from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecovering
 from rayshot.model.configuration import SnapshotConfig
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
@@ -32,7 +33,6 @@ from rayshot.runtime.ray.roster import has_rosters
 from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.ray.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
-from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined

@@ -11,6 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.format.codec import Codec
+from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
@@ -20,7 +21,6 @@ from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, pref
 from rayshot.runtime.ray.roster import Roster, names_by_ray_name, packed_options
 from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from rayshot.errors import SystemRecovering
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
-from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Ending, Stop
 from rayshot.runtime.wire.states import RECOVERING
 

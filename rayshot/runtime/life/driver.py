@@ -63,6 +63,7 @@ class DriverPort:
         self.name, self.lock, self.machine = self.lasting.name, self.lasting.lock, self.lasting.machine
         self.calls, self.births = self.lasting.calls, self.lasting.births
         self.codec, self.dead_letters = self.lasting.codec, self.lasting.dead_letters
+        self.dead_letters.life = identity.incarnation
         self.take_mentioned = self.lasting.take_mentioned
         wait_at_exit(self)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.format.codec import Codec
+from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.driver import Driver
 from rayshot.runtime.channel.kept import Budget
@@ -18,7 +19,6 @@ from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.life.recovery_news import RecoveryNews
 from rayshot.runtime.ray.naming import new_driver_name
-from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import HostIdentity
 

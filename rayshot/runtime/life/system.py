@@ -26,6 +26,7 @@ from rayshot.model.configuration import (
     check_label,
     check_mode,
 )
+from rayshot.model.dead_letters import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
@@ -46,7 +47,6 @@ from rayshot.runtime.life.status import SystemStatus, read_status
 from rayshot.runtime.life.terminating import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, ask_until_settled
-from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
 from rayshot.store.catalog import SystemView
@@ -169,8 +169,8 @@ class System(ComesBack):
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, the receiver had ended, or it passes over a poison.
 
-        Returns the last thousand of each actor, of all ended actors together, and of this process's messages. If an
-        actor's process does not answer, its dead letters are missing, and a warning names it.
+        Returns the last thousand of each actor (a snapshot holds 100), of all ended actors together, and of this
+        process's messages. If an actor's process does not answer, its own are missing, and a warning names it.
         """
         ended, living = self._line.ask("dead_letters"), self._line.ask_actors("dead_letters").values()
         return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]

@@ -61,6 +61,7 @@ class RecoverableActors(ActorNetwork):
         for name in snapshot.actors:
             process = self.processes[name] = self.bring_back(name, self.machines.participant(name, number), number)
             process.generation = self.generation
+            self.dead_letters.extend(process.cell.dead_letters.all())
         for name in snapshot.actors:
             self.coordinator.tell(ProcessJoined(name))
         for process in tuple(self.processes.values()):

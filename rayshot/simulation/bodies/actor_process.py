@@ -320,7 +320,9 @@ class ActorProcess(Process):
         if error is not None:
             fields = next(self.codec.unpacker(message))
             method = fields[0] if isinstance(fields[0], str) else ""
-            self.world.lose(DeadLetter(self.name, sender, number, method, report), None)
+            letter = DeadLetter(self.name, sender, number, method, report)
+            self.cell.dead_letters.add(letter)
+            self.world.lose(letter, None)
         if not was_born and not self.cell.born:
             self.leave()
             self.world.failed_to_start((*self.children, self.name))

@@ -1,0 +1,42 @@
+"""Dead letters before a snapshot survive a rollback and a restore, and say in which life they came."""
+
+import pytest
+import ray
+
+import rayshot
+from tests.runtime.clumsy import Clumsy
+from tests.runtime.healed import HEALS, kill, until_it_runs
+
+pytestmark = [pytest.mark.ray, pytest.mark.acceptance("S11")]
+
+
+def letters(system):
+    found = [
+        (one.receiver, one.error.splitlines()[-1].removeprefix("ValueError: "), one.life)
+        for one in system.dead_letters()
+    ]
+    return sorted(found)
+
+
+def test_letters_of_before_the_snapshot_stay_and_those_behind_it_come_again_in_the_new_life(new_system):
+    system = new_system(failure=HEALS)
+    actors = [Clumsy.options(name=name).remote() for name in ("killed", "alive")]
+    for what in ("cup", "plate"):
+        for actor in actors:
+            actor.drop.tell(what)
+            ray.get(actor.look.remote())
+        if what == "cup":
+            snapshot = system.snapshot()
+    kill(system, "killed")
+    until_it_runs(system, life=2)
+    ray.get([actor.look.remote() for actor in actors])
+    expected = [
+        (name, f"dropped {what}", life) for name in ("alive", "killed") for what, life in (("cup", 1), ("plate", 2))
+    ]
+    assert letters(system) == expected
+    assert [system.status().actors[name].dead_letters for name in ("alive", "killed")] == [2, 2]
+    system.shutdown()
+
+    restored = rayshot.restore(system.storage, system=system.name, snapshot=snapshot.id)
+    new_system.made.append(restored)
+    assert letters(restored) == [(name, "dropped cup", 1) for name in ("alive", "killed")]
