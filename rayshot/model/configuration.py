@@ -88,12 +88,12 @@ class FailureConfig:
             a person goes on from its last snapshot with `rayshot.resume` or `rayshot.restore`. A scope smaller than the
             system would not be consistent.
         max_failures: a system that went back so many times stops at the next failure; None: it stops only if going
-            back leads nowhere, three times in a row.
-        backoff_s: the pause before the system goes back, if it went back less than `stable_s` before. The first time it
-            goes back at once.
+            back for one actor leads nowhere, three times in a row.
+        backoff_s: the pause before the system goes back again for the same actor, less than `stable_s` behind the last
+            time, if no life had two snapshots since. The first time it goes back at once.
         backoff_factor: each further pause is longer by this factor, at least 1.
         backoff_max_s: the longest pause.
-        stable_s: a system that ran so long goes back without a pause again.
+        stable_s: for an actor that ran so long the system goes back without a pause again.
         on_poison: what follows if a message ends its actor's process again and again. "stop": the system stops, and
             names the message. "dead-letter": the system goes back once more, and the actor passes over the message; see
             `System.dead_letters`. A call gets PoisonMessage. At most three in a row; creations and replies never.

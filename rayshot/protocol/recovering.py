@@ -6,6 +6,9 @@ from itertools import pairwise
 
 from rayshot.protocol.poison import Caution, HandledMessage, Letter
 
+TIMES_MAX = 100
+"""So many rollbacks for one process are remembered; a pause is the longest one long before."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
@@ -14,11 +17,13 @@ class RecoveryPolicy:
     Attributes:
         failures_max: the system stops at the first failure behind so many rollbacks, for whatever reason; None for any
             number.
-        fruitless_max: the system stops at the first loss behind so many rollbacks in a row that led nowhere.
-        pause_s: seconds between a failure and the new life, if a rollback was less than `stable_s` before the failure.
+        fruitless_max: the system stops at the first loss of a process behind so many rollbacks for it in a row that led
+            nowhere.
+        pause_s: seconds between a failure and the new life, if a rollback of this row was for the same process, less
+            than `stable_s` before the failure.
         pause_factor: each further one multiplies the pause by it, up to `pause_max_s`.
         pause_max_s: the longest pause.
-        stable_s: if a life lasts so many seconds, the next pause is 0. The time in which it was loaded counts too.
+        stable_s: if a process lasts so many seconds, its next pause is 0. The time in which it was loaded counts too.
         dead_letters: a message that ends its actor's process again and again becomes a dead letter; see `poison`.
     """
 
@@ -37,7 +42,7 @@ class RecoveryPolicy:
         assert self.pause_factor >= 1, f"pause_factor is {self.pause_factor}, not at least 1"
 
     def pause(self, rollbacks: tuple[float, ...], now: float) -> float:
-        """Seconds before the next rollback, for a failure `now`; `rollbacks` are the times of those before, in order.
+        """Seconds before the next rollback, for a loss `now`; `rollbacks` are `Past.times`, those of earlier ones.
 
         Those are the times at which lives began, so the pause before a life is not part of the life before it.
         """
@@ -75,30 +80,46 @@ class ProcessLost:
 class Past:
     """What the log says of earlier rollbacks.
 
-    `rollbacks` are the times in Unix seconds of all rollbacks since a person began or restored the system. Of the
-    newest ones, `fruitless` in a row led nowhere, see the module, and the last of these was for `process`. `commits`
-    counts those of the present life, up to 2: more of them change nothing.
+    `rollbacks` counts those since a person began or restored the system. `row` has those since the last life with two
+    commits: the process that was lost, None for a coordinator, and the times of its newest rollbacks, at most
+    TIMES_MAX, in Unix seconds. Of these, `fruitless` counts for each process those since a life with a commit was ended
+    by another one. `commits` counts those of the present life, up to 2: more of them change nothing.
     """
 
-    rollbacks: tuple[float, ...] = ()
-    fruitless: int = 0
-    process: str | None = None
+    rollbacks: int = 0
+    row: Mapping[str | None, tuple[float, ...]] = field(default_factory=dict)
+    fruitless: Mapping[str, int] = field(default_factory=dict)
     commits: int = 0
 
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """Process -> how many rollbacks of the row were for it. The death of a coordinator is no process's fault."""
+        return {process: len(times) for process, times in self._row_of_now.items() if process is not None}
+
     def led_nowhere(self, process: str) -> int:
-        """How many rollbacks in a row led nowhere, now that this process is lost."""
-        return self.fruitless if self.commits == 0 or (self.commits == 1 and process == self.process) else 0
+        """How many rollbacks for this process led nowhere, now that it is lost."""
+        return self.fruitless.get(process, 0) if self.commits <= 1 else 0
+
+    def times(self, process: str | None) -> tuple[float, ...]:
+        """The times of the rollbacks in this row for that process, or for coordinators, in order."""
+        return self._row_of_now.get(process, ())
 
     def gone_back(self, at: float, process: str | None) -> "Past":
         """What the log says behind one more rollback, for the loss of this process, or for that of a coordinator."""
-        rollbacks = (*self.rollbacks, at)
+        row = {**self._row_of_now, process: (*self.times(process), at)[-TIMES_MAX:]}
         if process is None:
-            return Past(rollbacks, self.fruitless if self.commits <= 1 else 0, self.process)
-        return Past(rollbacks, self.led_nowhere(process) + 1, process)
+            return Past(self.rollbacks + 1, row, self.fruitless if self.commits <= 1 else {})
+        others = self.fruitless if self.commits == 0 else {}
+        return Past(self.rollbacks + 1, row, {**others, process: self.led_nowhere(process) + 1})
 
     def committed(self) -> "Past":
         """What the log says behind one more commit."""
         return replace(self, commits=self.commits + 1) if self.commits <= 1 else self
+
+    @property
+    def _row_of_now(self) -> Mapping[str | None, tuple[float, ...]]:
+        """A second commit of a life lies behind what its processes did in it: the row is over."""
+        return self.row if self.commits <= 1 else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ of. When a snapshot began, and who heard first of its commit, says nothing.
 
 It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
 is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If
-`fruitless_max` rollbacks in a row, for the same process or without any commit between them, led nowhere, the system
-stops. All that counts is in the log, so that it outlives coordinators; their own deaths do not count. Before that it
-looks for the message that is to blame, see `poison`; what it knows of this is lost with its coordinator.
+`fruitless_max` rollbacks for one process led nowhere, with no second commit between them, the system stops. Deaths of
+different processes have nothing to do with each other: they neither add up nor lengthen each other's pauses. All that
+counts is in the log, so that it outlives coordinators; their own deaths do not count. Before it stops it looks for the
+message that is to blame, see `poison`; what it knows of this is lost with its coordinator.
 
 Sources: K. M. Chandy and L. Lamport, "Distributed Snapshots" (1985), for the cut; E. N. Elnozahy et al., "A Survey of
 Rollback-Recovery Protocols in Message-Passing Systems" (2002), section 2, for recovery from coordinated checkpoints.
@@ -201,18 +202,18 @@ class Recovery:
         self, process: str | None, detail: str, at: float, handled: HandledMessage | None = None
     ) -> tuple[RecoveryEffect, ...]:
         """End this life."""
-        failures = len(self._past.rollbacks)
+        failures = self._past.rollbacks
         if self.policy.failures_max is not None and failures >= self.policy.failures_max:
             return self._stop(f"{detail}; the system has gone back {failures} times, the most that it may", process)
         if process is not None:
-            match self._suspicion.judge(process, handled, self._past.led_nowhere(process)):
+            match self._suspicion.judge(process, handled, self._past.losses, self._past.led_nowhere(process)):
                 case str(why):
                     return self._stop(f"{detail}; {why}", process)
                 case Letter(_, message):
                     detail = f"{detail}; {process} does not live through {message}, which becomes a dead letter"
         self.phase, self.detail, self._lost, self._refusals = Phase.WAITING, detail, process, 0
         self._forget_loads()
-        pause_s = self.policy.pause(self._past.rollbacks, at)
+        pause_s = self.policy.pause(self._past.times(process), at)
         return (StopHandlers(self.life), self._pause(pause_s) if pause_s else self._begin())
 
     def _begin(self) -> BeginLife:
@@ -231,7 +232,7 @@ class Recovery:
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
         self.life, self._past = event.life, event.past
-        self._suspicion.take_over(event.past.process, event.past.fruitless)
+        self._suspicion.take_over(event.past.losses)
         if event.marked and event.lost:
             return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
         if event.idle or not event.marked:  # the rollback was not finished, and no process caused that
@@ -246,7 +247,7 @@ class Recovery:
         self._starts.clear()
         self._let_go.clear()
         self._suspicion.letters -= event.over
-        cautions = self._suspicion.cautions(event.past.fruitless)
+        cautions = self._suspicion.cautions(event.past.losses)
         care = (TakeCare(self.life, cautions),) if cautions else ()
         self._waiting = set(event.processes)
         if not self._waiting:

@@ -94,7 +94,7 @@ def test_the_next_life_begins_without_demands():
     machine = Recovery(1, RecoveryPolicy(pause_s=0))
     machine.handle(LetGo(1, "driver:1", {"p": 3}))
     machine.handle(LOST)
-    machine.handle(LifeBegan(2, ("bob",), Past((1000.0,))))
+    machine.handle(LifeBegan(2, ("bob",), Past().gone_back(1000.0, "bob")))
     machine.handle(ProcessLoaded(2, "bob", 1))
     machine.handle(LifeMarked(2))
     assert orders(machine, ProcessLost(2, "bob", 1, "bob died", 1000.0)) == ()
@@ -332,7 +332,7 @@ class Play:
             return
         self.counts["rollbacks"] += 1
         self.counts["rollbacks with demands"] += bool(order.needs)
-        loads = self.machine.handle(LifeBegan(order.life + 1, self.names, Past((1000.0,))))
+        loads = self.machine.handle(LifeBegan(order.life + 1, self.names, Past().gone_back(1000.0, "bob")))
         for load in loads:
             assert isinstance(load, LoadProcess)
             self.machine.handle(ProcessLoaded(load.life, load.process, load.start))

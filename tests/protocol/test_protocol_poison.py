@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from rayshot.protocol.poison import LETTERS_MAX, Caution, HandledMessage, Letter, Suspicion
+from rayshot.protocol.poison import ALL_MAX, LETTERS_MAX, OTHERS_MAX, Caution, HandledMessage, Letter, Suspicion
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
@@ -34,123 +34,187 @@ def suspicion(*, dead_letters: bool = True, fruitless_max: int = 3) -> Suspicion
     return Suspicion(fruitless_max, dead_letters)
 
 
-def careful(blame: Suspicion, process: str = "bob") -> Suspicion:
-    """Behind two rollbacks that led nowhere."""
-    assert [blame.judge(process, None, fruitless) for fruitless in (0, 1)] == [None, None]
-    return blame
+@dataclass
+class Row:
+    """A suspicion behind losses in a row, without a commit between them unless one is noted."""
+
+    blame: Suspicion
+    past: Past = field(default_factory=Past)
+
+    def lose(self, process: str, handled: HandledMessage | None = None) -> str | Letter | None:
+        """What is judged of a loss; the system goes back behind it."""
+        verdict = self.blame.judge(process, handled, self.past.losses, self.past.led_nowhere(process))
+        self.past = self.past.gone_back(AT, process)
+        return verdict
+
+    def commit(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.past = self.past.committed()
+
+    @property
+    def cautions(self) -> dict[str, Caution]:
+        return dict(self.blame.cautions(self.past.losses))
+
+
+def careful(process: str = "bob", *, dead_letters: bool = True, fruitless_max: int = 3) -> Row:
+    """Behind so many losses of a process that it is careful."""
+    row = Row(suspicion(dead_letters=dead_letters, fruitless_max=fruitless_max))
+    assert [row.lose(process) for _ in range(fruitless_max - 1)] == [None] * (fruitless_max - 1)
+    return row
 
 
 # Single decisions ---------------------------------------------------------------------------------------------------
 
 
-def test_a_life_is_careful_behind_two_rollbacks_that_led_nowhere_and_only_those_who_were_lost() -> None:
-    blame = suspicion()
-    assert blame.cautions(0) == {}
-    blame.judge("bob", None, 0)
-    assert blame.cautions(1) == {}
-    blame.judge("alice", None, 1)
-    assert blame.cautions(2) == {"alice": Caution(says=True), "bob": Caution(says=True)}
+def test_who_was_lost_twice_in_a_row_is_careful_and_nobody_else() -> None:
+    row = Row(suspicion())
+    assert row.cautions == {}
+    row.lose("bob")
+    row.lose("alice")
+    assert row.cautions == {}
+    row.lose("bob")
+    assert row.cautions == {"bob": Caution(says=True)}
+    row.lose("alice")
+    assert row.cautions == {"alice": Caution(says=True), "bob": Caution(says=True)}
 
 
 def test_who_was_lost_before_there_was_progress_is_not_careful() -> None:
-    blame = careful(suspicion(), "alice")
-    blame.judge("bob", None, 0)
-    assert blame.cautions(2) == {"bob": Caution(says=True)}
+    row = careful("alice")
+    row.commit(2)
+    row.lose("bob")
+    row.lose("bob")
+    assert row.cautions == {"bob": Caution(says=True)}
 
 
 def test_the_message_at_two_deaths_in_a_row_is_the_poison() -> None:
-    blame = careful(suspicion())
-    assert blame.judge("bob", message(7), 2) is None
-    assert blame.judge("bob", message(7), 3) == Letter("bob", message(7))
-    assert blame.cautions(4) == {"bob": Caution(says=True, letters=(message(7),))}
+    row = careful()
+    assert row.lose("bob", message(7)) is None
+    assert row.lose("bob", message(7)) == Letter("bob", message(7))
+    assert row.cautions == {"bob": Caution(says=True, letters=(message(7),))}
 
 
 @pytest.mark.parametrize(
     "between", [None, message(8), message(7, b"other bytes under the same number"), replace(message(7), sender="alice")]
 )
 def test_a_death_with_another_message_or_with_none_between_breaks_the_row(between: HandledMessage | None) -> None:
-    blame = careful(suspicion(fruitless_max=9))
-    assert [blame.judge("bob", handled, 2) for handled in (message(7), between, message(7))] == [None, None, None]
+    row = careful()
+    assert not any(isinstance(row.lose("bob", handled), Letter) for handled in (message(7), between, message(7)))
 
 
 def test_deaths_of_others_between_do_not_break_it() -> None:
-    blame = careful(suspicion(fruitless_max=9))
-    assert [blame.judge("bob", message(7), 2), blame.judge("alice", message(7), 3)] == [None, None]
-    assert blame.judge("bob", message(7), 4) == Letter("bob", message(7))
+    row = careful()
+    assert [row.lose("bob", message(7)), row.lose("alice")] == [None, None]
+    assert row.lose("bob", message(7)) == Letter("bob", message(7))
 
 
 def test_without_dead_letters_the_poison_is_named_and_the_system_stops() -> None:
-    blame = careful(suspicion(dead_letters=False))
-    blame.judge("bob", message(7), 2)
-    assert blame.judge("bob", message(7), 3) == (
+    row = careful(dead_letters=False)
+    row.lose("bob", message(7))
+    assert row.lose("bob", message(7)) == (
         "bob was lost twice in a row while it handled message 7 from driver:x (.eat): going back 3 times led nowhere, "
         "so once more would not either"
     )
 
 
 def test_what_cannot_be_left_out_stops_the_system() -> None:
-    blame = careful(suspicion())
-    blame.judge("bob", message(1, removable=False), 2)
-    why = blame.judge("bob", message(1, removable=False), 3)
+    row = careful()
+    row.lose("bob", message(1, removable=False))
+    why = row.lose("bob", message(1, removable=False))
     assert isinstance(why, str)
     assert "cannot become a dead letter" in why
 
 
-def test_a_row_without_a_name_ends_as_before_and_the_last_message_is_said() -> None:
-    blame = careful(suspicion())
-    assert blame.judge("bob", None, 2) is None
-    assert blame.judge("bob", None, 3) == "going back 3 times led nowhere, so once more would not either"
-    for dead_letters, last in ((False, 3), (True, 4)):
-        blame = careful(suspicion(dead_letters=dead_letters))
-        whys = [blame.judge("bob", message(number), number) for number in range(2, last + 1)]
-        assert whys[:-1] == [None] * (last - 2)
-        assert isinstance(whys[-1], str)
-        assert whys[-1].endswith(f"; at last bob handled message {last} from driver:x (.eat)")
-
-
-def test_two_that_die_by_turns_each_get_to_name_their_poison_twice() -> None:
-    blame = suspicion()
-    assert [blame.judge(who, None, n) for n, who in enumerate(("bob", "alice"))] == [None, None]
-    assert blame.judge("bob", message(7), 2) is None
-    assert blame.judge("alice", message(9), 3) is None
-    assert blame.judge("bob", message(7), 4) == Letter("bob", message(7))
-    assert blame.judge("alice", message(9), 5) is None, "a letter begins the row anew"
-    assert blame.judge("alice", message(9), 6) == Letter("alice", message(9))
-
-
-def test_a_letter_begins_the_count_anew_but_there_are_few_in_a_row() -> None:
-    blame = careful(suspicion())
-    fruitless = 2
-    for number in range(1, LETTERS_MAX + 1):
-        assert blame.judge("bob", message(number), fruitless) is None
-        assert blame.judge("bob", message(number), fruitless + 1) == Letter("bob", message(number))
-        fruitless += 2
-    blame.judge("bob", message(50), fruitless)
-    why = blame.judge("bob", message(50), fruitless + 1)
+@pytest.mark.parametrize("dead_letters", [False, True])
+def test_a_row_without_a_name_ends_and_the_last_message_is_said(*, dead_letters: bool) -> None:
+    row = careful(dead_letters=dead_letters)
+    assert row.lose("bob") is None
+    assert row.lose("bob") == "going back 3 times led nowhere, so once more would not either"
+    row = careful(dead_letters=dead_letters)
+    assert row.lose("bob", message(7, b"some bytes")) is None
+    why = row.lose("bob", message(7, b"others, as it has the time in it"))
     assert isinstance(why, str)
-    assert "these in a row became dead letters before: message 1 from driver:x (.eat) to bob" in why
+    assert why.endswith("; at last bob handled message 7 from driver:x (.eat)")
+
+
+@pytest.mark.acceptance("P1")
+def test_deaths_with_another_message_each_time_do_not_add_up_but_end_at_last() -> None:
+    row = careful()
+    verdicts = [row.lose("bob", message(number)) for number in range(1, OTHERS_MAX + 5)]
+    assert verdicts[:-1] == [None] * (OTHERS_MAX + 3)
+    assert isinstance(verdicts[-1], str)
+    assert "led nowhere" in verdicts[-1]
+
+
+@pytest.mark.acceptance("P1")
+@pytest.mark.parametrize("commits", [0, 1])
+def test_two_that_die_by_turns_each_get_to_name_their_poison_twice(commits: int) -> None:
+    row = Row(suspicion())
+    poisons = {"bob": message(7), "alice": message(9)}
+    for _ in range(3):
+        for process, poison in poisons.items():
+            says = row.cautions.get(process, Caution(says=False)).says
+            assert row.lose(process, poison if says else None) is None
+            row.commit(commits)
+    assert row.lose("bob", message(7)) == Letter("bob", message(7))
+    assert row.lose("alice", message(9)) == Letter("alice", message(9))
+
+
+@pytest.mark.acceptance("P1")
+def test_a_poison_is_found_though_a_snapshot_comes_in_each_life_before_it() -> None:
+    for dead_letters in (False, True):
+        row = careful(dead_letters=dead_letters)
+        row.commit()
+        assert row.lose("bob", message(7)) is None
+        row.commit()
+        assert "handled message 7" in str(row.lose("bob", message(7))) or row.blame.letters
+
+
+def test_a_letter_begins_the_count_anew_but_there_are_few_in_a_row_for_one_actor() -> None:
+    row = careful()
+    for number in range(1, LETTERS_MAX + 1):
+        for process in ("alice", "bob"):
+            if number == 1 and process == "alice":
+                assert [row.lose("alice"), row.lose("alice")] == [None, None]
+            assert row.lose(process, message(number)) is None
+            assert row.lose(process, message(number)) == Letter(process, message(number))
+    row.lose("bob", message(50))
+    why = row.lose("bob", message(50))
+    assert isinstance(why, str)
+    assert "these in a row became dead letters before: message 1 from driver:x (.eat), message 2" in why
 
 
 def test_progress_forgets_the_row_but_not_the_letters() -> None:
-    blame = careful(suspicion())
-    blame.judge("bob", message(7), 2)
-    blame.judge("bob", message(7), 3)
-    blame.judge("alice", None, 0)
-    assert blame.cautions(1) == {"bob": Caution(says=False, letters=(message(7),))}
-    blame.letters -= {Letter("bob", message(7))}
-    assert blame.cautions(1) == {}
+    row = careful()
+    row.lose("bob", message(7))
+    row.lose("bob", message(7))
+    row.commit(2)
+    row.lose("alice")
+    assert row.cautions == {"bob": Caution(says=False, letters=(message(7),))}
+    row.blame.letters -= {Letter("bob", message(7))}
+    assert row.cautions == {}
 
 
 def test_who_takes_over_knows_no_names_and_finds_them_anew() -> None:
-    blame = suspicion()
-    blame.take_over("bob", 4)
-    assert blame.cautions(4) == {"bob": Caution(says=True)}
-    assert blame.judge("bob", None, 4) is None, "it had told the coordinator that died"
-    assert blame.judge("bob", message(7), 5) is None
-    assert blame.judge("bob", message(7), 6) == Letter("bob", message(7))
-    blame = suspicion(dead_letters=False)
-    blame.take_over("bob", 3)
-    assert blame.judge("bob", None, 3) == "going back 3 times led nowhere, so once more would not either"
+    row = Row(suspicion(), careful().past.gone_back(AT, "bob").gone_back(AT, "bob"))
+    row.blame.take_over(row.past.losses)
+    assert row.cautions == {"bob": Caution(says=True)}
+    assert row.lose("bob") is None, "it had told the coordinator that died"
+    assert row.lose("bob", message(7)) is None
+    assert row.lose("bob", message(7)) == Letter("bob", message(7))
+    row = Row(suspicion(dead_letters=False), careful().past.gone_back(AT, "bob"))
+    row.blame.take_over(row.past.losses)
+    assert row.lose("bob") == "going back 3 times led nowhere, so once more would not either"
+
+
+def test_it_ends_though_each_coordinator_dies_with_the_actor_and_knows_no_name() -> None:
+    row = Row(suspicion())
+    for losses in range(1000):
+        if isinstance(row.lose("bob"), str):
+            assert losses == 3 * ALL_MAX
+            return
+        row.blame = suspicion()
+        row.blame.take_over(row.past.losses)
+    raise AssertionError("it goes back for ever")
 
 
 def test_the_machine_goes_back_once_more_and_takes_care_before_it_loads() -> None:

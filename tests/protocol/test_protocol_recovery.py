@@ -1,5 +1,6 @@
 """The decisions of recovery, one at a time; seeded worlds judge them together."""
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -42,7 +43,7 @@ def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *,
 
 
 def began(life: int = 2, *processes: str, past: Past | None = None) -> LifeBegan:
-    return LifeBegan(life, processes or ("alice", "bob"), past or Past((AT,), 1, "bob"))
+    return LifeBegan(life, processes or ("alice", "bob"), past or Past().gone_back(AT, "bob"))
 
 
 def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
@@ -73,7 +74,7 @@ def test_the_five_steps_of_a_rollback() -> None:
 
 
 def test_a_cut_without_processes_is_loaded_at_once() -> None:
-    assert tell(Recovery(1), lost(), LifeBegan(2, (), Past((AT,), 1))) == (MarkLife(2),)
+    assert tell(Recovery(1), lost(), LifeBegan(2, (), Past().gone_back(AT, "bob"))) == (MarkLife(2),)
 
 
 def test_losses_of_an_older_life_or_an_earlier_start_count_for_nothing() -> None:
@@ -172,44 +173,91 @@ def test_a_stop_is_the_end_in_every_phase(phase: str) -> None:
     assert tell(machine, *story, LifeMarked(2), PauseOver(1), TookOver(3, False, (), AT)) == ()
 
 
-def run_and_lose(past: Past, commits: int, process: str = "bob") -> tuple[RecoveryEffect, ...]:
-    """A life behind such a past commits so often, and then loses a process."""
+def after(*losses: str | None, commits: int = 0, every_s: float = 1.0) -> Past:
+    """What the log says behind these losses; each life behind them had so many commits."""
+    past, began_at = Past(), AT - every_s * len(losses)
+    for number, process in enumerate(losses):
+        past = past.gone_back(began_at + every_s * number, process)
+        for _ in range(commits):
+            past = past.committed()
+    return past
+
+
+def run_and_lose(past: Past, process: str = "bob", at: float = AT + 999) -> tuple[RecoveryEffect, ...]:
+    """A life behind such a past, as far as the log is read, commits as often as that says, and then loses a process."""
     machine = Recovery(1)
-    tell(machine, lost(), began(2, "bob", past=past), ProcessLoaded(2, "bob", 1), LifeMarked(2))
-    tell(machine, *[CommitWritten(2)] * commits, CommitWritten(1))
-    return tell(machine, lost(process, life=2, at=AT + 999))
+    tell(machine, lost(), began(2, "bob", past=replace(past, commits=0)), ProcessLoaded(2, "bob", 1), LifeMarked(2))
+    tell(machine, *[CommitWritten(2)] * past.commits, CommitWritten(1))
+    return tell(machine, lost(process, life=2, at=at))
 
 
+@pytest.mark.acceptance("P1")
 @pytest.mark.parametrize(
-    ("fruitless", "commits", "process", "stops"),
+    ("losses", "commits", "process", "stops"),
     [
-        (2, 0, "bob", False),
-        (3, 0, "bob", True),
-        (3, 0, "alice", True),
-        (3, 1, "bob", True),
-        (3, 1, "alice", False),
-        (3, 2, "bob", False),
+        (["bob"] * 2, 0, "bob", False),
+        (["bob"] * 3, 0, "bob", True),
+        (["bob"] * 3, 0, "alice", False),
+        (["bob"] * 3, 1, "bob", True),
+        (["bob"] * 3, 1, "alice", False),
+        (["bob"] * 3, 2, "bob", False),
+        (["alice", "bob", "carol"], 0, "dave", False),
+        (["alice", "bob"] * 3, 0, "alice", True),
+        (["alice", "bob"] * 9, 1, "alice", False),
+        (["bob", None] * 3, 0, "bob", True),
+        ([f"one of {number}" for number in range(96)], 0, "another", True),
+        ([f"one of {number}" for number in range(95)], 0, "another", False),
     ],
 )
-def test_rollbacks_that_lead_nowhere_end_the_system(fruitless: int, commits: int, process: str, *, stops: bool) -> None:
-    effects = run_and_lose(Past((AT,), fruitless, "bob"), commits, process)
+def test_rollbacks_that_lead_nowhere_for_one_process_end_the_system(
+    losses: list[str | None], commits: int, process: str, *, stops: bool
+) -> None:
+    effects = run_and_lose(after(*losses, commits=commits), process)
     if stops:
-        why = f"{process} died; going back 3 times led nowhere, so once more would not either"
-        assert effects == (StopSystem(process, why),)
+        (stop,) = effects
+        assert isinstance(stop, StopSystem)
+        assert stop.process == process
+        assert f"{process} died; going back {len(losses) if len(losses) > 90 else 3} times led nowhere" in stop.detail
     else:
         assert effects == (StopHandlers(2), BeginLife(2, process, f"{process} died"))
 
 
 def test_the_past_counts_what_leads_nowhere() -> None:
-    past = Past().gone_back(1.0, "bob")
-    assert past == Past((1.0,), 1, "bob")
-    assert past.gone_back(2.0, "alice") == Past((1.0, 2.0), 2, "alice"), "without a commit it does not matter who"
+    past = after("bob", "bob")
+    assert (past.rollbacks, past.losses, past.led_nowhere("bob"), past.led_nowhere("alice")) == (2, {"bob": 2}, 2, 0)
+    both = past.gone_back(2.0, "alice")
+    assert (both.led_nowhere("bob"), both.led_nowhere("alice")) == (2, 1), "without a commit both may have one cause"
     once, twice = past.committed(), past.committed().committed()
-    assert once.gone_back(2.0, "bob").fruitless == 2, "the one snapshot may be from before the fatal message"
-    assert once.gone_back(2.0, "alice").fruitless == 1
-    assert twice.gone_back(2.0, "bob") == Past((1.0, 2.0), 1, "bob")
-    assert past.gone_back(2.0, None) == Past((1.0, 2.0), 1, "bob"), "the death of a coordinator does not count"
-    assert twice.gone_back(2.0, None) == Past((1.0, 2.0), 0, "bob")
+    assert once.gone_back(2.0, "bob").led_nowhere("bob") == 3, "the one snapshot may be from before the fatal message"
+    other = once.gone_back(2.0, "alice")
+    assert (other.led_nowhere("bob"), other.losses) == (0, {"bob": 2, "alice": 1}), "they may die by turns"
+    assert twice.losses == {}
+    assert twice.gone_back(2.0, "bob") == Past(3, {"bob": (2.0,)}, {"bob": 1})
+    assert twice.committed() == twice
+    late = past.gone_back(2.0, None)
+    assert (late.losses, late.led_nowhere("bob")) == ({"bob": 2}, 2), "the death of a coordinator does not count"
+    assert twice.gone_back(2.0, None) == Past(3, {None: (2.0,)}, {})
+
+
+@pytest.mark.acceptance("P1")
+@pytest.mark.parametrize(
+    ("past", "process", "seconds"),
+    [
+        (after("bob", every_s=10.0), "bob", 1),
+        (after("bob", "bob", "bob", every_s=10.0), "bob", 4),
+        (after("bob", "bob", "bob", commits=1, every_s=10.0), "bob", 4),
+        (after("bob", "bob", "bob", commits=2, every_s=10.0), "bob", 0),
+        (after("alice", "carol", "dave", every_s=10.0), "bob", 0),
+        (after("bob", "alice", "carol", None, every_s=10.0), "bob", 1),
+        (after("alice", None, None, every_s=10.0), None, 2),
+    ],
+)
+def test_only_what_led_nowhere_for_the_same_process_lengthens_its_pause(
+    past: Past, process: str | None, seconds: float
+) -> None:
+    machine = Recovery(3, RecoveryPolicy(fruitless_max=9))
+    loss = TookOver(3, process is not None, (process,) if process else (), AT, past)
+    assert [one.seconds for one in tell(machine, loss) if isinstance(one, Pause)] == [seconds] * (seconds > 0)
 
 
 @pytest.mark.parametrize("most", [0, 1])
@@ -241,12 +289,12 @@ def test_who_takes_over_a_life_that_does_not_run_begins_the_next(event: TookOver
 
 
 def test_who_takes_over_goes_on_counting() -> None:
-    past = Past((AT - 3, AT - 2, AT - 1), 3, "bob")
+    past = after("bob", "bob", "bob")
     (stop,) = tell(Recovery(4), TookOver(4, True, ("bob",), AT, past))
     assert isinstance(stop, StopSystem)
-    (_, pause) = tell(Recovery(4), TookOver(4, False, (), AT, past))
-    assert isinstance(pause, Pause), "the death of a coordinator is no poison"
-    assert pause.seconds == 4.0
+    assert tell(Recovery(4), TookOver(4, False, (), AT, past))[-1] == BeginLife(
+        4, None, "the coordinator died while it went back"
+    ), "the death of a coordinator is no poison"
 
 
 def test_who_takes_over_hears_of_losses_in_later_starts() -> None:
@@ -302,7 +350,7 @@ def test_coordinators_that_die_one_after_the_other_lead_nowhere_by_nobodys_fault
         effects = tell(Recovery(2), TookOver(2, False, ("alice",), AT + 999 * (number + 1), past, idle=True))
         assert effects[-1] == BeginLife(2, None, "the coordinator died while it went back")
         past = past.gone_back(AT + 999 * (number + 1), None)
-    assert past.fruitless == 1
+    assert past.losses == {"bob": 1}
 
 
 def test_a_mark_that_cannot_be_written_is_tried_again() -> None:
@@ -354,9 +402,9 @@ def test_the_time_of_a_pause_does_not_count_as_running() -> None:
     [
         lambda: lost(life=0),
         lambda: lost(start=0),
-        lambda: LifeBegan(1, (), Past((AT,))),
+        lambda: LifeBegan(1, (), after("bob")),
         lambda: LifeBegan(2, (), Past()),
-        lambda: LifeBegan(2, (), Past((AT,), commits=1)),
+        lambda: LifeBegan(2, (), after("bob", commits=1)),
         lambda: ProcessLost(1, "bob", 1, "", AT),
         lambda: RecoveryPolicy(failures_max=-1),
         lambda: RecoveryPolicy(fruitless_max=0),

@@ -231,6 +231,21 @@ def test_more_failures_than_the_settings_allow_stop_it(new_system):
     assert "the system has gone back 1 times, the most that it may" in until_it_stops(system)
 
 
+@pytest.mark.acceptance("P1")
+def test_actors_that_each_die_as_soon_as_the_system_runs_again_stop_nothing(new_system):
+    system, posts = started(new_system)
+    other = Post.options(name="other").remote()
+    ray.get(other.read.remote())
+    system.snapshot()
+    victims = ["post0", "post1", "post2", "other", "post0"]
+    for life, name in enumerate(victims, 1):
+        kill_in(until_it_runs(system, life), name)
+    until_it_runs(system, 6)
+    before = ray.get(posts[0].read.remote())
+    eventually(lambda: ray.get(posts[0].read.remote()) > before, 10)
+    assert [one.actor for one in report(system)["recoveries"]] == victims
+
+
 def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path):
     system, posts = started(new_system)
     posts[1].poison.tell(str(tmp_path / "antidote"))

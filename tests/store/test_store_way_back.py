@@ -187,10 +187,11 @@ def test_the_log_says_how_often_it_went_back_and_what_led_nowhere() -> None:
     log = log_of(BEGIN, commit(1, snap(1)))
     for life in (2, 3):
         go_back(log, life)
-    assert log.history.past == Past((3.5, 3.5), 2, "bob")
+    past = Past(2, {"bob": (3.5, 3.5)}, {"bob": 2})
+    assert log.history.past == past
     assert log.history.line() == {1, 3}
     log.append(commit(4, snap(1, 3)))
-    assert log.history.past == Past((3.5, 3.5), 2, "bob", commits=1)
+    assert log.history.past == past.committed()
     log.begin_epoch(3, "w-new")
     assert log.history.past.commits == 1, "a new coordinator goes on counting"
     log.begin_epoch(4, "w4")
