@@ -104,8 +104,8 @@ class Recovery:
     phase: Phase = Phase.RUNNING
     detail: str = ""
     trouble: str = ""
-    _lost: str | None = None
-    """The process for whose sake the old life ended."""
+    lost: str | None = None
+    """The process for whose sake the old life ended, None if the life runs, or for no process's sake."""
     _starts: dict[str, int] = field(default_factory=dict)
     """Process -> its newest start in this life, where that is not the first."""
     _processes: frozenset[str] = frozenset()
@@ -211,7 +211,7 @@ class Recovery:
                     return self._stop(f"{detail}; {why}", process)
                 case Letter(_, message):
                     detail = f"{detail}; {process} does not live through {message}, which becomes a dead letter"
-        self.phase, self.detail, self._lost, self._refusals = Phase.WAITING, detail, process, 0
+        self.phase, self.detail, self.lost, self._refusals = Phase.WAITING, detail, process, 0
         self._forget_loads()
         pause_s = self.policy.pause(self._past.times(process), at)
         return (StopHandlers(self.life), self._pause(pause_s) if pause_s else self._begin())
@@ -219,7 +219,7 @@ class Recovery:
     def _begin(self) -> BeginLife:
         self._pauses += 1  # a pause that is not over yet must not begin a second life
         needs = tuple(self._let_go[driver] for driver in sorted(self._let_go))
-        return BeginLife(self.life, self._lost, self.detail, needs)
+        return BeginLife(self.life, self.lost, self.detail, needs)
 
     def _driver_let_go(self, event: LetGo) -> None:
         """Note it. While the system goes back nobody may let go: the snapshot may be chosen already."""
@@ -269,7 +269,7 @@ class Recovery:
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
         if lost.hopeless or lost.start >= STARTS_MAX:
-            return self._stop(f"{self.detail}; {lost.detail}", self._lost)
+            return self._stop(f"{self.detail}; {lost.detail}", self.lost)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1
         self._postponed.pop(lost.process, None)
@@ -300,7 +300,7 @@ class Recovery:
     def _life_marked(self, life: int) -> tuple[RecoveryEffect, ...]:
         if self.phase is not Phase.MARKING or life != self.life:
             return ()
-        self.phase, self.detail, self.trouble, self._lost = Phase.RUNNING, "", "", None
+        self.phase, self.detail, self.trouble, self.lost = Phase.RUNNING, "", "", None
         return (ResumeLife(life),)
 
     def _pause(self, seconds: float) -> Pause:

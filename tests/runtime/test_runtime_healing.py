@@ -13,11 +13,12 @@ import ray
 
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
-from rayshot.errors import ActorDied, SystemDown
+from rayshot.errors import ActorDied, Fenced, SystemDown
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.runtime.actor import outcomes
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.coordinator import healing
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray.naming import named_actors, prefix
 from tests.runtime.healed import (
@@ -35,6 +36,7 @@ from tests.runtime.healed import (
     started,
     until_it_runs,
     until_it_stops,
+    words_of_processes,
 )
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
@@ -114,11 +116,41 @@ def test_a_host_of_a_life_that_is_over_ends_although_the_coordinator_dies_that_h
     until_it_runs(system)
 
 
-def test_several_die_at_once(new_system):
+@pytest.mark.acceptance("P6")
+def test_several_die_at_once_and_the_report_names_the_one_that_the_log_names(new_system):
     system, _ = started(new_system)
     kill(system, "post0", "post2")
-    until_it_runs(system)
+    (recovery,) = until_it_runs(system)["recoveries"]
+    noted = system._identity.coordinator.__ray_call__.remote(lambda coordinator: coordinator._life.epoch.actor)
+    assert recovery.actor == ray.get(noted)
     assert goes_round(system)
+
+
+@pytest.mark.acceptance("P1", "P6")
+def test_who_dies_again_at_once_is_paused_for_and_the_report_says_pause(new_system):
+    system, _ = started(new_system, backoff_s=0.1)
+    for life in (1, 2):
+        kill_in(until_it_runs(system, life), "post1")
+    phases = [set(one.phases) for one in until_it_runs(system, 3)["recoveries"]]
+    assert phases == [{"stop", "record", "load", "resume"}, {"stop", "pause", "record", "load", "resume"}]
+
+
+@pytest.mark.acceptance("P6")
+def test_a_storage_that_is_taken_just_before_the_system_runs_again_is_no_defect(new_system):
+    system, _ = started(new_system)
+    before = words_of_processes().count("a defect of rayshot")
+
+    def take_storage(coordinator):
+        def fail(place):
+            if place == "before_resume_life":
+                coordinator._life.fenced(Fenced("another coordinator has the system"))
+
+        healing.failpoint = fail
+
+    ray.get(system._identity.coordinator.__ray_call__.remote(take_storage))
+    kill(system, "post1")
+    assert "another coordinator has the system" in until_it_stops(system)
+    assert words_of_processes().count("a defect of rayshot") == before
 
 
 def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):

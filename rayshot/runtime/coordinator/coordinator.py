@@ -271,8 +271,11 @@ class Coordinator(Enrolling, Questions):
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
+        status = self._life.status()  # first: behind it all reports are there of what it says
         healing = {"recovering": "", "recoveries": (), "spares": 0} if self._healer is None else self._healer.status()
-        return {**self._life.status(), **healing}
+        if status["state"] != RECOVERING:
+            healing["recovering"] = ""  # it has died since then, or runs again
+        return {**status, **healing}
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def recoveries(self, above: int, life: int) -> tuple[RecoveryReport, ...]:

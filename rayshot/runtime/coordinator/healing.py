@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
-from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotError, StoreError
+from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotError, StoreError, SystemDown
 from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
@@ -140,8 +140,8 @@ class Healer:
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
-        self._lost: str | None = None
-        self._why, self._lost_at, self._way = "", 0.0, ""
+        self._lost_at, self._way = 0.0, ""
+        self._order: BeginLife
         self._origin: Origin
         self._stopwatch: Stopwatch
         self._closed = False
@@ -179,7 +179,7 @@ class Healer:
         """For `Coordinator.status`: why the system goes back and what it waits for, "" if it runs; and the reports."""
         machine, waiting = self._machine, self._machine.waiting
         holding = f"waiting for {some_names(waiting)}" if waiting else ""
-        lost = f"{self._lost} was lost: " if self._lost and machine.detail else ""
+        lost = f"{machine.lost} was lost: " if machine.lost and machine.detail else ""
         why = "; ".join(text for text in (lost + machine.detail, holding, machine.trouble) if text)
         return {"recovering": why, "recoveries": self.reports, "spares": len(self._spares.ready)}
 
@@ -222,7 +222,8 @@ class Healer:
         before = self._machine.phase
         if isinstance(event, ProcessLost | TookOver):
             self._lost_at = event.at
-            self._lost = event.process if isinstance(event, ProcessLost) else next(iter(event.lost), None)
+        if isinstance(event, PauseOver) and before in (Phase.WAITING, Phase.MARKING):
+            self._stopwatch.lap("pause")
         effects = self._machine.handle(event)
         if self._machine.phase is not before:
             log.info("system %r: %s: %s", self._settings.system, self._machine.phase.value, self._machine.detail)
@@ -268,7 +269,7 @@ class Healer:
     # Steps -----------------------------------------------------------------------------------------------------
 
     def _leave_life(self) -> None:
-        lost = f"{self._lost} was lost: " if self._lost else ""
+        lost = f"{self._machine.lost} was lost: " if self._machine.lost else ""
         left = self._life.leave(lost + self._machine.detail)
         self._left |= left
         self._options |= self._life.members.options
@@ -278,7 +279,7 @@ class Healer:
         self._writer = new_writer(self._owner)
 
     def _begin_life(self, order: BeginLife) -> None:
-        self._why = order.detail
+        self._order = order
         keyring = self._keyring()
         if keyring is None:
             self._handle(LogRefused(KEYS_MISSING))
@@ -303,6 +304,7 @@ class Healer:
             self._life.fenced(error)
         except StoreError as error:
             log.warning("system %r cannot go back now: %s", self._settings.system, error)
+            self._stopwatch.lap("record")
             self._handle(LogRefused(error.message))
         except RayshotError as error:
             self._handle(NoWayBack(f"{order.detail}; its log cannot be read: {error}"))
@@ -444,15 +446,20 @@ class Healer:
             self._handle(LifeMarked(life))
 
     def _resume(self) -> None:
-        self._life.resume()
+        with self._life.lock:  # who sees that the life runs sees its report too
+            try:
+                self._life.resume()
+            except SystemDown as error:  # its storage was taken, or a person stopped it: the machine hears of it next
+                log.info("system %r does not run again: %s", self._settings.system, error)
+                return
+            self._stopwatch.lap("resume")
+            watch, order, snapshot = self._stopwatch, self._order, self._origin.snapshot.id
+            report = RecoveryReport(
+                self._life.incarnation, snapshot, order.process, order.detail, watch.at, watch.seconds, watch.laps
+            )
+            self._reports.append(report)
         for driver in self._dead_drivers() - self._dead_then:
             self._life.members.tell_all("driver_died", driver)
-        self._stopwatch.lap("resume")
-        watch = self._stopwatch
-        report = RecoveryReport(
-            self._life.incarnation, self._origin.snapshot.id, self._lost, self._why, watch.at, watch.seconds, watch.laps
-        )
-        self._reports.append(report)
         self._life.count(report)
         log.warning(
             "system %r runs again after %.2f s, in life %d, from snapshot %s; %s: %s (%s)",
