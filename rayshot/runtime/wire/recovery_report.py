@@ -12,8 +12,8 @@ class RecoveryReport(NamedTuple):
     `actor` was lost, or is None if a coordinator was; `detail` says how. `at` is the Unix time when the system noticed
     this. `seconds` is the time from then until all actors ran again, and `phases` has the parts of it: "stop" until
     nobody worked any more, "pause" for what was waited on purpose before the life began or was marked, "record" until
-    the log had the new life, "load" until all actors were loaded, "resume" until
-    they were told to go on. Pauses, and waiting for the storage or for room on a node, count in the phase that waited.
+    the log had the new life, "load" until all actors were loaded, "resume" until they were told to go on. Waiting for
+    room on a node, and for the storage while it is asked, counts in the phase that waited.
 
     If the coordinator died since, its successor knows of the life that runs what the log says: `at` is then when the
     life began, `seconds` is 0, and `phases` is empty.
