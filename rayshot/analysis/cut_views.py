@@ -114,6 +114,12 @@ _ACTOR_COLUMNS = (
         lambda _, row: row.clock,
     ),
     Column("methods", "array<string>", "the methods that it can be sent", lambda _, row: list(row.entry.methods)),
+    Column(
+        "proof",
+        "string",
+        "whether its state was loaded for trial before the commit: proved, alike, plain or unproved; null if unknown",
+        lambda _, row: None if row.entry.proof is None else row.entry.proof.word,
+    ),
 )
 
 _LINEAGE_COLUMNS = (

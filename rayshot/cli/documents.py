@@ -137,6 +137,7 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "class": actor.class_name,
         "status": actor.status,
         "state_bytes": actor.state_bytes,
+        "proof": None if actor.proof is None else str(actor.proof),
     }
     if actor.status != "born":
         return document

@@ -32,6 +32,7 @@ def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
         "status": info.status,
         "state_bytes": info.state_bytes,
         "recording": None if actor.recording is None else asdict(actor.recording),
+        "proof": None if actor.proof is None else str(actor.proof),
     }
     if info.status != "born":
         return {**document, "unread": f"it is {info.status}: only messages to it are there"}

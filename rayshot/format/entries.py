@@ -1,7 +1,7 @@
 """The entries of a manifest: chunks, spans of chunks, actors and channels. The Manifest checks them."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from rayshot.format.derivation import OVERHEAD_BYTES
 from rayshot.format.encryption_key import DataKey
@@ -12,6 +12,7 @@ StateCodec = Literal["pickle", "cloudpickle"]
 RecordedKind = Literal["value", "object", "failed"]
 ActorStatus = Literal["born", "unborn"]
 ProofWord = Literal["proved", "alike", "plain", "unproved"]
+PROOF_WORDS: Final[tuple[ProofWord, ...]] = get_args(ProofWord)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from rayshot.format.bounds import (
     is_intent,
 )
 from rayshot.format.derivation import OVERHEAD_BYTES
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
+from rayshot.format.entries import PROOF_WORDS, ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
 from rayshot.format.shape_tables import check_shapes
 from rayshot.protocol.identity import is_driver
 
@@ -134,7 +134,7 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
 
 
 def _check_proof(actor: ActorEntry, proof: Proof, what: str) -> None:
-    if proof.word not in {"proved", "alike", "plain", "unproved"}:
+    if proof.word not in PROOF_WORDS:
         raise BadManifest(f"the proof of {what} is {reprlib.repr(proof.word)}; it is proved, alike, plain or unproved")
     if actor.state is None:
         raise BadManifest(f"{what} has the proof of a state, and no state")

@@ -41,6 +41,7 @@ from rayshot.format.bounds import (
 )
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.entries import (
+    PROOF_WORDS,
     ActorEntry,
     Blob,
     CapturedState,
@@ -140,6 +141,12 @@ class Manifest:
         """Its own data key, then the keys of chunks that it reuses; empty if nothing is encrypted."""
         found = dict.fromkeys([self.data_key, *(chunk.data_key for chunk in self.chunks)])
         return tuple(key for key in found if key is not None)
+
+    @property
+    def proofs(self) -> dict[str, int]:
+        """How many actors have each word of a `Proof`, in this order: proved, alike, plain, unproved."""
+        words = [actor.proof.word for actor in self.actors if actor.proof is not None]
+        return {word: words.count(word) for word in PROOF_WORDS if word in words}
 
     def __post_init__(self) -> None:
         self._check_header()

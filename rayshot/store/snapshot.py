@@ -294,8 +294,15 @@ class Snapshot:
         manifest = self.manifest
         return (
             f"what was committed at position {self.position}: {len(manifest.actors):,} actors, "
-            f"{len(manifest.channels):,} channels"
+            f"{len(manifest.channels):,} channels{_proved(manifest)}"
         )
+
+
+def _proved(manifest: Manifest) -> str:
+    """How many states were loaded for trial before the commit; empty if the manifest does not say."""
+    proofs = manifest.proofs
+    loads = sum(count for word, count in proofs.items() if word != "unproved")
+    return f"; {loads:,} of {sum(proofs.values()):,} states were proved to load" if proofs else ""
 
 
 def _reopen(url: str, system: str, record: CommitRecord) -> Snapshot:
@@ -308,4 +315,4 @@ def _provers(keys: Iterable[Prover] | None) -> list[Prover]:
 
 def _info(actor: ActorEntry) -> ActorInfo:
     class_name = f"{actor.class_module}.{actor.class_name}"
-    return ActorInfo(actor.name, class_name, actor.status, captured_bytes(actor.state))
+    return ActorInfo(actor.name, class_name, actor.status, captured_bytes(actor.state), actor.proof)

@@ -6,7 +6,7 @@ from typing import Any
 from rayshot.errors import BadState
 from rayshot.format.chunks import digest
 from rayshot.format.inert import read as read_inertly
-from rayshot.format.manifest import CapturedState
+from rayshot.format.manifest import CapturedState, Proof
 from rayshot.store.chunk_reader import ChunkReader
 
 
@@ -15,13 +15,15 @@ class ActorInfo:
     """The facts about an actor in a snapshot that need no reading of its state.
 
     `class_name` is "module.Qualname"; `status` is "born" or "unborn" (only messages to
-    it exist yet); `state_bytes` counts the pickled state before compression.
+    it exist yet); `state_bytes` counts the pickled state before compression. `proof` says whether the
+    state was loaded for trial; None if that is not known.
     """
 
     name: str
     class_name: str
     status: str
     state_bytes: int
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,17 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rayshot.format.manifest import Proof
 from rayshot.format.signing import SigningKey
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
-from tests.store.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
 
 __all__ = ["own_environment"]
 
@@ -229,3 +231,17 @@ def test_of_a_damaged_snapshot_it_says_which_one_before_it_is_whole_and_how_to_g
     assert f"rayshot.restore('{tmp_path}', system='bank', snapshot='{whole.id}')" in result.stdout
     (tmp_path / "bank" / whole.manifest.chunks[-1].key).unlink()
     assert "No snapshot before it proves whole" in run("verify", tmp_path).stdout
+
+
+@pytest.mark.acceptance("S2")
+def test_verify_show_and_its_json_say_which_states_were_proved_to_load(tmp_path: Path) -> None:
+    repository = open_bank(LocalStore(tmp_path))
+    manifest = make_manifest(repository, Bank(), 1)
+    proofs = Proof("proved"), Proof("unproved", "OSError: locked")
+    actors = tuple(replace(actor, proof=proof) for actor, proof in zip(manifest.actors, proofs, strict=True))
+    repository.commit(replace(manifest, actors=actors), KEY)
+    assert "; 1 of 2 states were proved to load" in run("verify", tmp_path, columns=200).stdout
+    shown = run("show", tmp_path, columns=200).stdout
+    assert "1 proved, 1 unproved" in shown
+    document = json.loads(run("show", tmp_path, "--json").stdout)
+    assert [actor["proof"] for actor in document["actors"]] == ["proved", "not proved: OSError: locked"]

@@ -43,3 +43,8 @@ def test_the_column_is_a_map_of_known_keys_that_is_not_empty(about):
     alice, bob = msgpack.unpackb(encode(told(proof=Proof("proved"))))["actors"]
     with pytest.raises(BadManifest):
         decode(raw_with(actors=[[*alice[:-1], about], bob]))
+
+
+def test_a_manifest_counts_its_proofs_by_word():
+    assert told(proof=Proof("plain")).proofs == {"plain": 1}
+    assert not decode(BYTES).proofs
