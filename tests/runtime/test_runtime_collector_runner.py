@@ -1,6 +1,7 @@
 """The coordinator's runner without Ray: a storage that answers when the test says so, and no actors."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
 from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.birth import Birth
-from rayshot.runtime.coordinator.collector_runner import CollectorRunner
+from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import Order, Request
 from rayshot.runtime.wire.settings import SystemSettings
@@ -88,24 +89,37 @@ def settings_for(storage="memory://none", **changes):
 
 
 @pytest.fixture
-def runner():
-    committer, counts = SlowCommitter(), Counts()
-    birth = Birth(lambda detail: None, loading=False, beginning=False)
-    fenced = []
-    made = CollectorRunner(
-        settings_for(),
-        committer,
-        NoMembers(),
-        birth,
-        counts,
-        on_committed=lambda *_: None,
-        on_final=fenced.append,
-        on_fenced=fenced.append,
-    )
-    made.start()
-    yield made, committer, counts
-    committer.answer.set()
-    made.close()
+def runner_of():
+    """Makes one with these settings."""
+    all_made = []
+
+    def make(config, failure):
+        committer, counts = SlowCommitter(), Counts()
+        birth = Birth(lambda detail: None, loading=False, beginning=False)
+        fenced = []
+        made = CollectorRunner(
+            replace(settings_for(), snapshot=config, failure=failure),
+            committer,
+            NoMembers(),
+            birth,
+            counts,
+            on_committed=lambda *_: None,
+            on_final=fenced.append,
+            on_fenced=fenced.append,
+        )
+        made.start()
+        all_made.append((made, committer))
+        return made, committer, counts
+
+    yield make
+    for made, committer in all_made:
+        committer.answer.set()
+        made.close()
+
+
+@pytest.fixture
+def runner(runner_of):
+    return runner_of(SnapshotConfig(max_concurrent=2), FailureConfig())
 
 
 def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
@@ -216,3 +230,19 @@ def test_who_waits_for_a_slow_storage_is_answered_also_when_the_system_went_back
     threading.Timer(0.2, committer.answer.set).start()
     runner.leave()
     assert request.wait().record == committer.record
+
+
+@pytest.mark.acceptance("P3")
+def test_behind_a_death_snapshots_that_fail_are_tried_again_at_the_interval(runner_of):
+    runner, committer, counts = runner_of(SnapshotConfig(interval_s=3600.0), FailureConfig(scope="system"))
+    committer.refuses = StoreUnavailable("the disk is full")
+    committer.answer.set()
+    runner._members.hosts["alice"] = None  # a system without actors takes no snapshots by itself
+    for _ in range(10):
+        with runner.lock:
+            runner.tick(runner._last_began + EARLY_S)
+        eventually(lambda: not runner.under_way)
+    assert counts.aborted_count == EARLY
+    with runner.lock:
+        runner.tick(runner._last_began + 3600.0)
+    eventually(lambda: counts.aborted_count == EARLY + 1)

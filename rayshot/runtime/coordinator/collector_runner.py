@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 EARLY, EARLY_S = 2, 0.5
 """The first snapshots of a life that goes back to them by itself, and the seconds between them: only the second one is
-surely behind what its actors did in this life, see `recovery`."""
+surely behind what its actors did in this life, see `recovery`. When so many of them failed as are still to come, the
+others come at the interval."""
 LATE_S = 60.0
 """For each so many seconds that a snapshot is under way it counts as one that failed."""
 _REFUSED = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED)
@@ -394,7 +395,7 @@ class CollectorRunner:
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self.config.next_due(self._last_began, self._last_ended)
-        if self._early:
+        if self._early > self._fruitless:
             due = self._last_began + EARLY_S
         if self._is_wanted:
             due = self._last_ended + self.config.min_pause_s
