@@ -252,6 +252,10 @@ class CodeMismatch(Incompatible):
     """This program lacks a class of the snapshot, or the class does not accept the recorded state."""
 
 
+class OutsideRefused(CodeMismatch):
+    """What a class needs from outside to take its recorded state, such as a database, did not answer: try again."""
+
+
 class MigrationFailed(Incompatible):
     """A class's `migrate` did not migrate a recorded state to the class's version."""
 

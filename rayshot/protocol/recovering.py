@@ -59,7 +59,8 @@ class ProcessLost:
     """A process died, or failed so that it must be begun again. `at` counts Unix seconds.
 
     `start` is the one of `LoadProcess`, and 1 for a process that joined a life by itself. `hopeless`: another start
-    cannot help, as for a state that does not load. `handled` is the message that it had said to handle, see `poison`.
+    hardly helps, as for a state that its class does not take. `handled` is the message that it had said to handle, see
+    `poison`.
     """
 
     life: int

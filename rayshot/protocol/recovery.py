@@ -80,6 +80,9 @@ refused is tried again."""
 STARTS_MAX = 20
 """After so many starts of one process in one life the system stops: its state does not load any more."""
 
+HOPELESS_STARTS_MAX = 2
+"""The same where the state or the class is to blame, and another start would hardly help."""
+
 
 class Phase(Enum):
     """Where a system is between two moments of work; the values are its words in `status()`."""
@@ -268,7 +271,7 @@ class Recovery:
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
-        if lost.hopeless or lost.start >= STARTS_MAX:
+        if lost.start >= (HOPELESS_STARTS_MAX if lost.hopeless else STARTS_MAX):
             return self._stop(f"{self.detail}; {lost.detail}", self.lost)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1

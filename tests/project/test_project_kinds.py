@@ -52,6 +52,7 @@ KINDS = {
     "not_ready",
     "not_stable",
     "outside_handler",
+    "outside_refused",
     "poison_message",
     "position_taken",
     "predicate_failed",

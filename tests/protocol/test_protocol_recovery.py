@@ -126,11 +126,13 @@ def test_starts_of_one_process_follow_each_other_with_pauses_and_end() -> None:
     assert tell(machine, lost(life=2, start=STARTS_MAX)) == (StopSystem("bob", "bob died; bob died"),)
 
 
-@pytest.mark.acceptance("S4")
-def test_a_state_that_does_not_load_stops_the_system_for_the_sake_of_who_died_before() -> None:
+@pytest.mark.acceptance("S3", "S4")
+def test_a_state_that_does_not_load_twice_stops_the_system_for_the_sake_of_who_died_before() -> None:
     for one in ("alice", "bob"):
+        machine = loading()
         damaged = ProcessLost(2, one, 1, f"{one} cannot be loaded", 20.0, hopeless=True)
-        assert tell(loading(), damaged) == (StopSystem("bob", f"bob died; {one} cannot be loaded"),)
+        assert tell(machine, damaged) == (LoadProcess(2, one, 2),)
+        assert tell(machine, replace(damaged, start=2)) == (StopSystem("bob", f"bob died; {one} cannot be loaded"),)
 
 
 def test_a_log_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pauses() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sqlite3
 import time
 from pathlib import Path
@@ -57,6 +58,13 @@ class Odd:
 
     def does(self, hook, what):
         return (Path(self.folder) / f"{hook}-{what}").exists()
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if self.does("set_state", "raises"):
+            raise ConnectionRefusedError("no such database")
+        if self.does("set_state", "kills"):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def on_rollback(self):
         if self.does("on_rollback", "raises"):

@@ -116,6 +116,28 @@ def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp
     assert ray.get(system.get_actor("odd").read.remote()) == []
 
 
+@pytest.mark.acceptance("S3")
+@pytest.mark.parametrize("killed", ["post1", "odd"])
+def test_a_state_is_loaded_again_until_what_its_class_asks_outside_answers(new_system, tmp_path, killed):
+    system = healing(new_system)
+    odd(system, tmp_path)("set_state-raises")
+    kill(system, killed)
+    eventually(lambda: "Odd does not take the recorded state: ConnectionRefusedError" in system.status().detail, 20)
+    (tmp_path / "set_state-raises").unlink()
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(system.get_actor("odd").read.remote()) == []
+
+
+@pytest.mark.acceptance("S3")
+def test_a_state_that_kills_its_process_is_named_with_its_actor(new_system, tmp_path):
+    system = healing(new_system)
+    odd(system, tmp_path)("set_state-kills")
+    be_impatient(system)
+    kill(system, "post1")
+    assert "odd died while its state was loaded" in until_it_stops(system)
+
+
 def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path):
     system = new_system()
     odd(system, tmp_path)("on_restore-raises")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rayshot.errors import CodeMismatch, RayshotError
+from rayshot.errors import CodeMismatch, OutsideRefused, RayshotError
 from rayshot.format.by_value import Names
 from rayshot.format.codec import read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlots
@@ -22,6 +22,9 @@ from rayshot.runtime.node.recorded_slots import restored_slots
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
+
+OF_CONNECTIONS = ("ConnectionError", "OperationalError", "Timeout", "TimeoutError", "Unavailable")
+"""So the names of errors end with which a client says that what it needs is not there now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +148,39 @@ def _load_state(
         ) from error
     except (Exception, SystemExit) as error:  # unpickling runs code of the values' classes
         why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
-        raise _mismatch(process.name, class_name, why) from error
+        raise _refusal(process.name, class_name, why, error) from error
     try:
         process.cell.load(state, plan.version)
     except RayshotError:
         raise  # a migration raised it, and its error already says all this
     except (Exception, SystemExit) as error:
         why = f"class {class_name} does not take the recorded state: {error!r}"
-        raise _mismatch(process.name, class_name, why) from error
+        raise _refusal(process.name, class_name, why, error) from error
 
 
 def _class_name(plan: LoadPlan) -> str:
     return f"{plan.specification.class_module}.{plan.specification.class_name}"
+
+
+def _refusal(actor: str, class_name: str, why: str, error: BaseException) -> CodeMismatch:
+    """OutsideRefused where what failed is not the class: it may do better at the next try."""
+    if not _is_of_outside(error):
+        return _mismatch(actor, class_name, why)
+    return OutsideRefused(f"actor {actor!r}: {why}", actor=actor, class_name=class_name)
+
+
+def _is_of_outside(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, is of the operating system or says that a connection failed.
+
+    Clients of databases have errors of their own for this, known by their names.
+    """
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    names = [base.__name__ for one in chain for base in type(one).__mro__]
+    return "OSError" in names or any(name.endswith(OF_CONNECTIONS) for name in names)
 
 
 def _mismatch(actor: str, class_name: str, why: str) -> CodeMismatch:

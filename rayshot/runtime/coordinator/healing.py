@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
-from rayshot.errors import Damaged, Fenced, HookFailed, Incompatible, RayshotError, StoreError, SystemDown
+from rayshot.errors import (
+    Damaged,
+    Fenced,
+    HookFailed,
+    Incompatible,
+    OutsideRefused,
+    RayshotError,
+    StoreError,
+    SystemDown,
+)
 from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
@@ -388,10 +397,11 @@ class Healer:
         match result:
             case ray.exceptions.ActorDiedError():
                 self._left.pop(name, None)
-                self._handle(ProcessLost(*lost, in_short(result), now))
+                why = f"{name} died while its state was loaded: {in_short(result)}"
+                self._handle(ProcessLost(*lost, why, now))
             case ray.exceptions.RayTaskError(cause=StoreError() as cause):
                 self._handle(LoadRefused(life, name, start, cause.message))
-            case ray.exceptions.RayTaskError(cause=HookFailed() as cause):
+            case ray.exceptions.RayTaskError(cause=HookFailed() | OutsideRefused() as cause):
                 self._handle(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
             case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
                 if isinstance(cause, Damaged) and self._machine.phase is Phase.LOADING:
