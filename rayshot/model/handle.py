@@ -127,9 +127,10 @@ class Method:
 
     # It has no reference to the handle, which refers to it: a cycle would keep an unused handle alive for a while.
     __slots__ = (
-        "_append", "_append_plain", "_durable", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver",
-        "_returns", "_system",
+        "_append", "_append_plain", "_durable", "_encode", "_found", "_hold", "_name", "_parameters", "_port",
+        "_receiver", "_returns", "_system",
     )  # fmt: skip
+    _found: ActorHandle
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._hold = handle._hold  # noqa: SLF001 - the two classes are one thing
@@ -143,6 +144,35 @@ class Method:
         port = handle._port or process_port(self._system)  # noqa: SLF001
         handle.name_in(port.system)
         self._bind(port)
+
+    @classmethod
+    def again(cls, handle: ActorHandle, name: str, returns: int, *, durable: bool) -> "Method":
+        """A method that was stored: it is bound when it is used, as the process may not be ready to send."""
+        made = cls.__new__(cls)
+        made._found, made._hold, made._parameters = handle, None, ANYTHING  # noqa: SLF001 - of its own class
+        made._name, made._receiver, made._system = name, handle.name, handle._system  # noqa: SLF001
+        made._returns, made._durable = returns, durable  # noqa: SLF001
+        return made
+
+    def __getattr__(self, missing: str) -> Any:
+        """Bind a method that was stored: what it sends with is missing."""
+        if missing not in {"_append", "_append_plain", "_encode", "_port"}:
+            raise AttributeError(f"a method of an actor has no {missing!r}: use .tell(...) or .remote(...)")
+        port = self._found._port or process_port(self._system)  # noqa: SLF001 - the two classes are one thing
+        self._found.name_in(port.system)
+        self._bind(port)
+        return getattr(self, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        handle = ActorHandle(self._system, self._receiver, None, None, hold=self._hold)
+        return _rebind_method, (handle, self._name, self._returns, self._durable)
+
+    def __copy__(self) -> "Method":
+        made = Method.__new__(Method)
+        for slot in Method.__slots__:
+            if hasattr(self, slot):
+                setattr(made, slot, getattr(self, slot))
+        return made
 
     def _bind(self, port: Port) -> None:
         channel: OutPort = port.channel(self._receiver)
@@ -289,6 +319,11 @@ def _rebind(system: str, name: str, methods: tuple[str, ...] | None, silent: tup
     """Make a handle in the process that unpickles it. Snapshots hold this function by name: keep it here."""
     known = None if methods is None else frozenset(methods)
     return ActorHandle(system, name, known, find_port(), silent=frozenset(silent))
+
+
+def _rebind_method(handle: ActorHandle, name: str, returns: int, durable: bool) -> Method:  # noqa: FBT001 - a pickle's
+    """Make a method of a handle again. Snapshots hold this function by name: keep it here."""
+    return Method.again(handle, name, returns, durable=durable)
 
 
 REBIND = f"{_rebind.__module__}.{_rebind.__qualname__}"

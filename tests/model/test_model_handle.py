@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from rayshot.errors import StaleHandle, SystemStopped, UnknownMethod
-from rayshot.model.handle import ActorHandle
+from rayshot.format.codec import Codec
+from rayshot.model.handle import ActorHandle, Method
 from rayshot.model.port import provide_port
 from tests.model.world import World
 
@@ -148,3 +149,53 @@ def test_a_handle_that_was_read_outside_of_a_system_says_so_when_it_is_used():
     assert bob.name == "bob"
     with pytest.raises(SystemStopped, match=r"rayshot\.init"):
         bob.deposit.tell(1)
+
+
+# Methods kept and sent ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.acceptance("S7")
+@pytest.mark.parametrize("bound", [lambda bob: bob.deposit.tell, lambda bob: bob.deposit.remote])
+def test_a_method_of_a_handle_sends_from_the_process_that_unpickles_it(world, bound):
+    bob = world.handle("bob", ["deposit"])
+    pickled = pickle.dumps([bound(bob), bob.deposit])
+    there = World("carol")
+    provide_port(lambda: there)
+    call, method = pickle.loads(pickled)
+    assert there.sent == {}, "a state that is being loaded opens no channels"
+    call(1)
+    method.tell(2)
+    assert there.messages("bob") == [("deposit", (1,)), ("deposit", (2,))]
+    assert pickle.dumps([call, method]) == pickled
+    assert world.sent.get("bob", []) == []
+
+
+@pytest.mark.acceptance("S7")
+def test_a_method_keeps_its_options_and_its_refusals(world):
+    provide_port(lambda: world)
+    read = pickle.loads(pickle.dumps(world.handle("bob", ["read"]).read.options(num_returns=0)))
+    assert read.remote() is None
+    assert copy.copy(read).remote() is None
+    assert copy.deepcopy(read).remote() is None
+    with pytest.raises(TypeError, match="a method of an actor is not called"):
+        read()
+    assert not hasattr(read, "bound")
+    assert len(world.messages("bob")) == 3
+
+
+@pytest.mark.acceptance("S7")
+def test_a_method_of_an_actor_of_another_system_says_so_when_it_is_used(world):
+    provide_port(lambda: world)
+    method = pickle.loads(pickle.dumps(Method.again(ActorHandle("shop", "bob", None, None), "read", 1, durable=False)))
+    with pytest.raises(StaleHandle, match="another system"):
+        method.tell()
+
+
+@pytest.mark.acceptance("S7")
+def test_a_message_with_a_method_mentions_its_actor(world):
+    bob = world.handle("bob", ["deposit"])
+    named = []
+    codec = Codec(ActorHandle, lambda handle: named.append(handle.name) or handle.name, world.handle)
+    codec.tell("subscribe", (bob.deposit,))
+    codec.tell("subscribe", (bob.deposit.tell,))
+    assert named == ["bob", "bob"]
