@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+import weakref
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,3 +151,37 @@ def test_what_a_pickle_would_hold_by_a_name_or_a_number_is_refused_with_its_path
 def test_a_text_that_names_shared_memory_is_none():
     state = {"state": ["multiprocessing.shared_memory", "multiprocessing.connection"]}
     assert load_state(dump_state(state, "alice").stream) == state
+
+
+class Cleaned(tempfile.TemporaryDirectory):
+    """Says by itself how it is pickled."""
+
+    def __reduce__(self):
+        return str, (self.name,)
+
+
+@pytest.mark.acceptance("S11")
+@pytest.mark.parametrize("code", [(), (lambda: 1,)], ids=["plain", "by value"])
+def test_what_deletes_or_runs_something_at_an_objects_end_is_refused_with_its_path_and_the_hooks(code):
+    desk = Desk()
+    finalizer = weakref.finalize(desk, print)
+    folder = tempfile.TemporaryDirectory()
+    for value, place in ((folder, "a temporary folder"), (finalizer, "a finalizer")):
+        with pytest.raises(StateNotSerializable, match=f"it is {place}.*on_restore.*on_rollback") as caught:
+            dump_state({"state": {"code": code, "kept": [value]}}, "alice")
+        assert caught.value.evidence["path"] == "alice['state']['kept'][0]"
+    with pytest.raises(MessageNotSerializable, match="a temporary folder"):
+        dump_message("note", (folder,), {})
+    folder.cleanup()
+    finalizer.detach()
+    own = Cleaned()
+    again = load_state(dump_state({"state": [own, finalizer]}, "alice").stream)["state"]
+    assert (again[0], again[1].alive) == (own.name, False)
+    own.cleanup()
+
+
+@pytest.mark.acceptance("S11")
+def test_a_temporary_folder_that_is_gone_may_stay_in_a_state():
+    folder = tempfile.TemporaryDirectory()
+    folder.cleanup()
+    assert load_state(dump_state({"state": folder}, "alice").stream)["state"].name == folder.name
