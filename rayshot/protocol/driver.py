@@ -228,6 +228,12 @@ class Driver:
         channel = self._channels.get(receiver)
         return channel.transported - channel.acknowledged if channel else 0
 
+    def kept_up_to(self, receiver: str, last: int) -> int:
+        """The number of the last message to `receiver`, not above `last`, that this driver still keeps; 0 if none."""
+        channel = self._channels.get(receiver)
+        kept = 0 if channel is None else min(last, channel.transported)
+        return kept if channel is not None and kept > channel.released else 0
+
     @property
     def tags(self) -> tuple[SnapshotId, ...]:
         """The open snapshots whose effects this driver may have seen: messages that it sends now must carry them."""

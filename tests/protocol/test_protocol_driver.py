@@ -32,6 +32,17 @@ def test_messages_are_numbered_per_receiver(driver):
     assert (driver.unacknowledged("p"), driver.unacknowledged("q"), driver.unacknowledged("r")) == (1, 1, 0)
 
 
+@pytest.mark.acceptance("P3")
+def test_what_a_driver_keeps_up_to_a_number_does_not_move_with_what_it_tells_later(driver):
+    driver.handle(BatchTaken("p", 2))
+    assert (driver.kept_up_to("p", 2), driver.kept_up_to("q", 2)) == (2, 0)
+    driver.handle(BatchTaken("p", 3))
+    driver.handle(CutCommitted(K, {"p": 2}))
+    assert (driver.kept_up_to("p", 2), driver.kept_up_to("p", 9)) == (0, 5)
+    driver.handle(CutCommitted(K, {}, ended=frozenset({"p"})))
+    assert driver.kept_up_to("p", 5) == 0
+
+
 def test_a_driver_that_keeps_nothing_forgets_a_receiver_that_ended():
     driver = Driver("driver:1", keeps=False)
     driver.handle(BatchTaken("p", 2))

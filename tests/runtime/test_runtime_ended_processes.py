@@ -1,12 +1,19 @@
-"""Processes of a system that are told to end, as by Kubernetes or `kill`."""
+"""Processes of a system that are told to end, as by Kubernetes or `kill`; and programs that end."""
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import ray
 
+import rayshot
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.ray.cluster import connected_to
 from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
+from tests.processes import runs, search_path
 from tests.runtime.healed import goes_round, pid_of, report, started, until_it_runs
 from tests.waiting import eventually
 
@@ -15,14 +22,6 @@ pytestmark = pytest.mark.ray
 
 def pid_behind(handle):
     return ray.get(handle.__ray_call__.remote(lambda _: os.getpid()))
-
-
-def is_gone(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - no file, but the kernel's words
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def pid_of_kind(system, kind):
@@ -43,7 +42,23 @@ def test_each_process_of_a_system_that_is_told_to_end_is_dead_at_once_and_the_sy
     ]
     for pid in told:
         os.kill(pid, signal.SIGTERM)
-        eventually(lambda pid=pid: is_gone(pid))
+        eventually(lambda pid=pid: not runs(pid))
     until_it_runs(system)
     system.wait_until_running(30)
     assert goes_round(system)
+
+
+@pytest.mark.acceptance("P3")
+def test_a_program_that_ends_while_a_thread_of_it_tells_asks_for_one_snapshot_and_waits_for_no_more(cluster, tmp_path):
+    program, storage = Path(__file__).with_name("endless_teller.py"), str(tmp_path / "shots")
+    ended = subprocess.run(
+        [sys.executable, program, connected_to(), storage],
+        env={**os.environ, **search_path()}, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    try:
+        newest = SnapshotId.parse(ended.stdout.split()[-1])
+        later = [s.id for s in rayshot.open(storage).system("endless").snapshots() if s.id.counter > newest.counter]
+        assert [snapshot.counter - newest.counter for snapshot in later] == [1]
+        assert "no snapshot holds yet" not in ended.stderr
+    finally:
+        rayshot.attach("endless").shutdown()

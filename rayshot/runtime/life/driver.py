@@ -255,8 +255,10 @@ class DriverPort:
             raise self.down.anew()
         return awaited
 
-    def await_covered(self, timeout_s: float) -> bool:  # noqa: ARG002 - see KeepingPort
-        """Wait until a durable snapshot holds all that was told, if the system goes back to snapshots by itself.
+    def await_covered(self, told: Mapping[DriverChannel, int], timeout_s: float) -> bool:  # noqa: ARG002 - see KeepingPort
+        """Wait at most `timeout_s` seconds until a durable snapshot holds all of `told`, if this matters.
+
+        It does if the system goes back to snapshots by itself.
 
         Returns whether that is so.
         """

@@ -14,7 +14,7 @@ from rayshot.protocol.driver import DriverEffect, ReleaseMessages, SendTagged
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.life.covering import await_covered
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
 from rayshot.runtime.life.keeping_channel import KeepingChannel
@@ -135,21 +135,9 @@ class KeepingPort(DriverPort):
         if self.latest is not self:
             self.latest.end_dropped(name)
 
-    def await_covered(self, timeout_s: float) -> bool:
-        """See DriverPort. Asks for a snapshot, so that this does not take until the next one begins by itself."""
-        deadline = time.monotonic() + timeout_s
-        asked: Any = None
-        while self._keeps_or_owes and self.latest.down is None and time.monotonic() < deadline:
-            if asked is None or ray.wait([asked], timeout=0)[0]:
-                port = self.latest
-                order = Order(driver=port.name, life=port.incarnation)
-                asked = port.identity.coordinator.snapshot.remote(order)
-            time.sleep(LOOK_S)
-        return not self._keeps_or_owes
-
-    @property
-    def _keeps_or_owes(self) -> bool:
-        return self.budget.used > 0 or self.latest.letting_go.owes
+    def await_covered(self, told: Mapping[DriverChannel, int], timeout_s: float) -> bool:
+        """See DriverPort."""
+        return await_covered(self, told, timeout_s)
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
         """See DriverPort. What was told before the system went back arrives in its next life."""

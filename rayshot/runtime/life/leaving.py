@@ -1,11 +1,13 @@
 """A program that exits waits first: its messages leave, and its objects stay until the receivers hold them.
 
 If the system goes back to snapshots by itself, nobody could tell again what was told by a program that is gone. So it
-waits until a snapshot holds this.
+waits until a snapshot holds this. What its other threads tell while it ends is no part of this, and all its systems and
+their lives share one deadline.
 """
 
 import atexit
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -21,14 +23,21 @@ WAIT_S = 30.0
 class Port(Protocol):
     """The part of a driver's port that this module uses."""
 
+    @property
+    def latest(self) -> "Port":
+        """The driver's port in the present life."""
+
     def told(self) -> Mapping[Any, int]:
         """All messages that were sent until now."""
 
     def await_taken(self, told: Any, timeout_s: float) -> list[str]:
         """Wait at most `timeout_s` until `told` has arrived. Returns the receivers it waits for. Raises SystemDown."""
 
-    def await_covered(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until a snapshot holds what was told, if this matters. Returns whether it is so."""
+    def await_covered(self, told: Any, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until a snapshot holds `told`, if this matters. Returns whether it is so.
+
+        Raises SystemDown.
+        """
 
 
 _ports: WeakSet[Port] = WeakSet()
@@ -42,24 +51,33 @@ def wait_at_exit(port: Port) -> None:
 def _wait() -> None:
     if not ray.is_initialized():
         return
-    for port in tuple(_ports):
+    deadline = time.monotonic() + WAIT_S
+    told = {port: port.told() for port in {port.latest for port in _ports}}
+    for port, numbers in told.items():
         try:
-            told = port.told()
-            if awaited := port.await_taken(told, SILENT_S):
-                print(  # noqa: T201 - a program that ends gives no other sign of life
-                    f"rayshot: messages to {', '.join(sorted(awaited))} have not arrived: this program waits for them "
-                    f"before it exits, for at most {WAIT_S:g} s",
-                    file=sys.stderr,
-                )
-                port.await_taken(told, WAIT_S - SILENT_S)
-            if not port.await_covered(WAIT_S):
-                print(  # noqa: T201 - as above
-                    f"rayshot: no snapshot holds yet what this program told, after {WAIT_S:g} s: it is lost if the "
-                    f"system goes back to an earlier one",
-                    file=sys.stderr,
-                )
+            _await(port, numbers, deadline)
         except SystemDown:
             continue  # nothing will arrive any more
+
+
+def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
+    if awaited := port.await_taken(told, min(SILENT_S, _left_s(deadline))):
+        print(  # noqa: T201 - a program that ends gives no other sign of life
+            f"rayshot: messages to {', '.join(sorted(awaited))} have not arrived: this program waits for them "
+            f"before it exits, for at most {WAIT_S:g} s",
+            file=sys.stderr,
+        )
+        port.await_taken(told, _left_s(deadline))
+    if not port.await_covered(told, _left_s(deadline)):
+        print(  # noqa: T201 - as above
+            f"rayshot: no snapshot holds yet what this program told, after {WAIT_S:g} s: it is lost if the "
+            f"system goes back to an earlier one",
+            file=sys.stderr,
+        )
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 atexit.register(_wait)  # runs before Ray's own, which was registered when `ray` was imported

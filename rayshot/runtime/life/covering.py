@@ -1,0 +1,75 @@
+"""A program that ends waits until a durable snapshot holds what it told. It asks for one snapshot, not for more."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import ray
+
+from rayshot.protocol.driver import Driver
+from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.life.driver_channel import DriverChannel
+
+log = logging.getLogger("rayshot")
+LOOK_S = 0.2
+"""The pause before another snapshot is asked for, if one failed; each further pause is twice as long."""
+Told = Mapping[DriverChannel, int]
+
+
+class Tells(Protocol):
+    """The port of the driver."""
+
+    name: str
+    lock: threading.Lock
+    machine: Driver
+
+    @property
+    def latest(self) -> Any:
+        """The port of the present life."""
+
+    def await_taken(self, told: Told, timeout_s: float) -> list[str]:
+        """Wait until all of `told` has arrived. Returns the receivers that it still waits for."""
+
+
+def await_covered(port: Tells, told: Told, timeout_s: float) -> bool:
+    """See DriverPort.await_covered. It asks for another snapshot only if one failed or cannot hold all of `told`."""
+    deadline, pause_s = time.monotonic() + timeout_s, LOOK_S
+    while not is_covered(port, told) and (left_s := deadline - time.monotonic()) > 0:
+        if not port.await_taken(told, left_s) and _is_in_snapshot(port, told, deadline):
+            return True
+        time.sleep(max(0.0, min(pause_s, deadline - time.monotonic())))
+        pause_s *= 2
+    return is_covered(port, told)
+
+
+def is_covered(port: Tells, told: Told) -> bool:
+    """Whether durable snapshots hold all of `told` that left this program, as far as it knows."""
+    return not (_uncovered(port, told) or port.latest.letting_go.owes)
+
+
+def _uncovered(port: Tells, told: Told) -> dict[str, int]:
+    """The last messages that no durable snapshot is known to hold, by receiver."""
+    with port.lock:
+        lasts = {channel.receiver: port.machine.kept_up_to(channel.receiver, last) for channel, last in told.items()}
+    return {receiver: last for receiver, last in lasts.items() if last}
+
+
+def _is_in_snapshot(port: Tells, told: Told, deadline: float) -> bool:
+    """Ask for a snapshot. Returns whether it holds all of `told`, and the system never goes back behind it."""
+    now = port.latest
+    asked = now.identity.coordinator.snapshot.remote(Order(driver=now.name, life=now.incarnation))
+    while not ray.wait([asked], timeout=LOOK_S)[0]:
+        if is_covered(port, told):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+    try:
+        committed: Committed = ray.get(asked)
+    except ray.exceptions.RayError as error:
+        log.debug("%s: no snapshot holds yet what it told: %s", port.name, error)
+        return False
+    kept = _uncovered(port, told)
+    holds = all(committed.sent.get(name, 0) >= last or name in committed.ended for name, last in kept.items())
+    return holds and committed.record.advances and not now.letting_go.owes
