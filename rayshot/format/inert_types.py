@@ -232,6 +232,14 @@ def _make_handle(arguments: _Arguments, _: ReadingLimits) -> HandleRecord:
     raise _refused()
 
 
+def _make_named(arguments: _Arguments, _: ReadingLimits) -> Inert:
+    """An object that stands for itself, as what its first name says."""
+    match arguments:
+        case (((str(module), str(name)), *_),):
+            return Inert(checked_name(module, name))
+    raise _refused()
+
+
 def _make_class(arguments: _Arguments, _: ReadingLimits) -> Inert:
     """A class that cloudpickle wrote by value. `_give_state` adds its members."""
     match arguments:
@@ -359,6 +367,7 @@ _MAKERS: dict[str, _Maker] = {
     "pytz._p": inert_times.make_pytz_zone,
     "rayshot.format.pickling.put_again": _make_referenced,
     "rayshot.format.pickling.slot": _make_slot,
+    "rayshot.format.sentinels.named": _make_named,
     "rayshot.format.shared_arrays.view": inert_numpy.make_view,
     "rayshot.model.handle._rebind": _make_handle,
     "zoneinfo.ZoneInfo._unpickle": inert_times.make_zone_info,

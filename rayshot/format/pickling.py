@@ -31,6 +31,7 @@ from rayshot.format.paths import find_culprit, find_paths
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
+from rayshot.format.sentinels import BareObjects, reducer_of
 from rayshot.format.shapes import NotedInMessages, NotedTypes, Shapes
 from rayshot.format.shared_arrays import SharedArrays
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
@@ -94,10 +95,10 @@ class _Noting:
 
     def table(self, pickler: Any, given: Mapping[type, Any]) -> NotedTypes:
         """The dispatch table of this pickler, which has the reducers `given`."""
-        reducers = self.arrays.reducers(pickler)
+        reducers = {object: BareObjects().reduce, **self.arrays.reducers(pickler)}
         if self.own is not None:
             reducers[type(self.own)] = _reducer_of_others_than(self.own)
-        table = NotedTypes({**given, **reducers})
+        table = NotedTypes({**given, **reducers}, reducer_of)
         self.shapes = table.shapes
         return table
 

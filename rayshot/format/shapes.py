@@ -61,19 +61,23 @@ Shapes = Mapping[str, Shape]
 class NotedTypes(dict[type, Any]):
     """The dispatch table of picklers that notes the shapes of the types that they meet, and changes no pickle.
 
-    `given` are the reducers of types that are pickled in a way of their own.
+    `given` are the reducers of types that are pickled in a way of their own. `find_reducer` returns that of another
+    type, or None.
     """
 
-    def __init__(self, given: Mapping[type, Any]) -> None:
+    def __init__(
+        self, given: Mapping[type, Any], find_reducer: Callable[[type], Any | None] = lambda _kind: None
+    ) -> None:
         super().__init__(given)
         self.shapes: dict[str, Shape] = {}
+        self._find_reducer = find_reducer
 
     def __missing__(self, kind: type) -> Any:
         """A pickler asks for the reducer of a type that it meets for the first time."""
         shape, name = shape_of(kind), f"{kind.__module__}.{kind.__qualname__}"
         if shape is not None and len(self.shapes) < SHAPES_MAX and is_scalar(name):
             self.shapes[name] = shape
-        reduce = self[kind] = _NAME if issubclass(kind, type) else _REDUCE
+        reduce = self[kind] = _NAME if issubclass(kind, type) else self._find_reducer(kind) or _REDUCE
         return reduce
 
 

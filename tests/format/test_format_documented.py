@@ -32,5 +32,11 @@ def test_algorithms_and_functions_that_pickles_name_are_on_the_page():
     for key in (None, SigningKey(b"k" * 32)):
         assert f"| `{msgpack.unpackb(seal(b'', key))[2]}` |" in PAGE
     pickling = "rayshot.format.pickling"
-    for name in (REBIND, f"{pickling}.own_instance", f"{pickling}.put_again", "rayshot.format.shared_arrays.view"):
+    ours = ("sentinels.named", "shared_arrays.view")
+    for name in (
+        REBIND,
+        f"{pickling}.own_instance",
+        f"{pickling}.put_again",
+        *(f"rayshot.format.{one}" for one in ours),
+    ):
         assert f"| `{name}` " in PAGE

@@ -1,6 +1,10 @@
 """Actors with states that a plain unpickling cannot make again."""
 
+import dataclasses
+
 import rayshot
+
+UNSET = object()
 
 
 class Proxy:
@@ -53,6 +57,7 @@ class Keeper:
 
     def __init__(self):
         self.inner = {"a": 1}
+        self.sentinels = UNSET, dataclasses.MISSING
         self.kept = Proxy([1]), Node("a", []), Money(5), Refused(7, "no"), Keeper.__rayshot_user_class__.Page()
 
     def __getattr__(self, name):
@@ -61,3 +66,7 @@ class Keeper:
     def look(self):
         proxy, node, money, refused, page = self.kept
         return [proxy.index(1), node in node.parent[0], money.cents, refused.code, type(page).__name__, *self.keys()]
+
+    def are_set(self):
+        value, default = self.sentinels
+        return value is not UNSET or default is not dataclasses.MISSING

@@ -9,7 +9,7 @@ from tests.runtime.keeper import Keeper
 pytestmark = [pytest.mark.ray]
 
 
-@pytest.mark.acceptance("S1", "S6")
+@pytest.mark.acceptance("S1", "S6", "S11")
 def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_system):
     system = new_system(failure=HEALS)
     killed, alive = (Keeper.options(name=name).remote() for name in ("killed", "alive"))
@@ -19,3 +19,4 @@ def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_sys
     kill(system, "killed")
     until_it_runs(system)
     assert ray.get([killed.look.remote(), alive.look.remote()]) == before
+    assert ray.get([killed.are_set.remote(), alive.are_set.remote()]) == [False, False]
