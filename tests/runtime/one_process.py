@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 from rayshot.format.codec import Codec, Frame, split_frame
+from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.events import ReceiverReady
 from rayshot.runtime.actor.channels import Channels
@@ -25,7 +26,7 @@ class Process(Channels):
     """The channels of alice; nobody is looked for, and it notes whose outboxes were above their limit."""
 
     def __init__(self, snapshots=None):
-        cell = SimpleNamespace(constructing=False, tell_methods=lambda _tell: None)
+        cell = SimpleNamespace(constructing=False, tell_methods=lambda _tell: None, dead_letters=DeadLetters())
         runner = Runner(identity_of())
         super().__init__(runner, cell, CODEC, Tracing("alice", cell, False), lambda *_: None)
         runner.employ(self, snapshots or Mock())

@@ -67,7 +67,7 @@ def test_a_child_is_heard_through_a_descriptor_of_any_number(tmp_path):
     os.close(read_end)
     try:
         with subprocess.Popen(["sleep", "60"]) as sleeper:
-            os.write(write_end, msgpack.packb([True, "pickle", [5]]))
+            os.write(write_end, msgpack.packb([True, "pickle", [5], False, b""]))
             os.close(write_end)
             captured = CaptureChild(sleeper.pid, high, tmp_path / "spool").wait(10.0)
     finally:

@@ -68,7 +68,8 @@ METRICS = (
     Metric(
         "rayshot_recovery_phase_seconds",
         "Histogram",
-        "Of each restore and rollback. load: until all actors are loaded. Of a rollback also stop, record, resume.",
+        "Of each restore and rollback. load: until all actors are loaded. Of a rollback also stop, record, resume, and "
+        "pause where it waits before it goes on.",
         ("phase",),
     ),
     Metric("rayshot_system_state", "Gauge", "1 for the state that the system is in, 0 for all others.", ("state",)),
