@@ -87,7 +87,8 @@ def test_a_record_that_is_brought_twice_is_counted_once():
     assert gathered.stats() == {"hold_max_s": 0.5, "hold_mean_s": 0.5, "state_bytes": 100}
 
 
-def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_had_gone_before(monkeypatch):
+@pytest.mark.ray
+def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_had_gone_before(cluster, monkeypatch):
     def gone(name, namespace):
         raise ValueError(f"Failed to look up actor with name '{name}'.")
 
