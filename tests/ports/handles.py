@@ -204,6 +204,38 @@ def actors_that_know_each_other(port):
     return ray.get([ping.read.remote(), pong.read.remote()])
 
 
+@ray.remote
+def report_in_task(report, line):
+    return ray.get(report.remote(line))
+
+
+@works("handle-methods")
+def a_method_of_a_handle_is_given_to_a_task(port):
+    log = port.actor(Log).remote()
+    ray.get(report_in_task.remote(log.write, "from a task"))
+    return ray.get(log.read.remote())
+
+
+@works("handle-methods")
+def a_method_of_a_handle_is_kept_by_an_actor(port):
+    @port.actor
+    class Publisher:
+        def __init__(self):
+            self.subscribers = []
+
+        def subscribe(self, report):
+            self.subscribers.append(report)
+
+        def publish(self, line):
+            for report in self.subscribers:
+                report.remote(line)
+
+    log, publisher = port.actor(Log).remote(), Publisher.remote()
+    ray.get(publisher.subscribe.remote(log.write))
+    ray.get(publisher.publish.remote("news"))
+    return eventually(lambda: ray.get(log.read.remote()) == ["news"])
+
+
 @works("handles-equal")
 def handles_of_one_actor_are_equal(port):
     first, second = port.actor(Counter).remote(), port.actor(Counter).remote()
