@@ -63,8 +63,9 @@ class Desk:
     def send(self, to, other):
         to.put.tell(other, Level.LOW, Price(1, "EUR"), Row("x", 4))
 
-    def pause(self, seconds):
-        time.sleep(seconds)
+    def pause(self, gate):
+        while not gate.exists():
+            time.sleep(0.01)
 
     def read(self):
         return [repr(one) for one in self.held]

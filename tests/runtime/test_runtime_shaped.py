@@ -1,8 +1,11 @@
 """Values of classes that changed, in states and in messages in flight, in a system that is restored."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import ray
 
+from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch
 from tests.runtime.healed import HEALS, kill, until_it_runs
 from tests.runtime.shaped import TODAY, Desk, LevelWithoutHigh
@@ -26,14 +29,26 @@ SENT = [
 NAMES = {f"tests.runtime.shaped.{name}": today for name, today in TODAY.items()}
 
 
-def test_they_are_what_they_were_by_name_also_when_an_actor_dies_before_the_first_snapshot(new_system):
-    system = new_system(failure=HEALS)
-    one, other = (Desk.options(name=name).remote() for name in ("one", "other"))
-    ray.get([one.read.remote(), other.read.remote()])
-    other.pause.tell(2.0)
+def snapshot_with_a_message_in_flight(system, one, other, gate):
+    """The receiver handles another message until it has learned of the snapshot."""
+    other.pause.tell(gate)
     one.send.tell(other, "beside")
     ray.get(one.read.remote())
-    snapshot = system.snapshot()
+    host = ray.get(system._identity.coordinator.actors.remote())["other"]
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(system.snapshot)
+        try:
+            eventually(lambda: ray.get(host.__ray_call__.remote(lambda self: len(self._process.recording.captures))))
+        finally:
+            gate.touch()
+        return taken.result(60)
+
+
+def test_they_are_what_they_were_by_name_also_when_an_actor_dies_before_the_first_snapshot(new_system, tmp_path):
+    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    one, other = (Desk.options(name=name).remote() for name in ("one", "other"))
+    ray.get([one.read.remote(), other.read.remote()])
+    snapshot = snapshot_with_a_message_in_flight(system, one, other, tmp_path / "gate")
     assert snapshot.channel("one", "other").messages
     with pytest.raises(
         CodeMismatch, match=r"has one with HIGH in .*Level\(LOW=1, HIGH=2\), the program has .*\(LOW=1, TOP=7"
