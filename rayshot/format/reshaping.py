@@ -15,6 +15,7 @@ field that is gone is lost, and a new one without a default is missing.
 import dataclasses
 import importlib
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -58,7 +59,7 @@ class Reshaped:
         return self.reshaping is not None and self.reshaping.changes
 
 
-class Reshaping:
+class Reshaping(ABC):
     """How the values of one class change. `lost` says in words what has no place any more, `renamed` what has another.
 
     `changes` is false where the recorded values are those of today.
@@ -70,13 +71,13 @@ class Reshaping:
         self.lost: dict[Any, str] = {}
         self.renamed: list[tuple[str, str]] = []
 
+    @abstractmethod
     def values(self, recorded: Sequence[Any]) -> Sequence[Any]:
         """What stands in the place of recorded arguments, or of a recorded state. Raises LostPart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_lost(self, recorded: Sequence[Any]) -> str:
         """In words, what of these values has no place any more; empty if there is nothing."""
-        raise NotImplementedError
 
 
 class Members(Reshaping):

@@ -158,9 +158,7 @@ class Method:
         """Bind a method that was stored: what it sends with is missing."""
         if missing not in {"_append", "_append_plain", "_encode", "_port"}:
             raise AttributeError(f"a method of an actor has no {missing!r}: use .tell(...) or .remote(...)")
-        port = self._found._port or process_port(self._system)  # noqa: SLF001 - the two classes are one thing
-        self._found.name_in(port.system)
-        self._bind(port)
+        self._bind_as(self._found)
         return getattr(self, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -173,6 +171,12 @@ class Method:
             if hasattr(self, slot):
                 setattr(made, slot, getattr(self, slot))
         return made
+
+    def _bind_as(self, handle: ActorHandle) -> None:
+        """Bind it to the port of its handle, or of this process."""
+        port = handle._port or process_port(self._system)  # noqa: SLF001 - the two classes are one thing
+        handle.name_in(port.system)
+        self._bind(port)
 
     def _bind(self, port: Port) -> None:
         channel: OutPort = port.channel(self._receiver)

@@ -8,18 +8,9 @@ import typing
 import pytest
 
 from rayshot.format.pickling import dump_state, load_state
+from tests.format.hard_to_make import Money, Proxy, Refused
 
 pytestmark = pytest.mark.acceptance("S1")
-
-
-class Proxy:
-    """Gives everything else to what it wraps."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
 
 
 class Slotted:
@@ -54,15 +45,6 @@ class Node:
         return isinstance(other, Node) and self.name == other.name
 
 
-class Money:
-    """Made by `__new__` alone."""
-
-    def __new__(cls, cents):
-        made = super().__new__(cls)
-        made.cents = cents
-        return made
-
-
 class Euro(int):
     """A number made of two."""
 
@@ -80,14 +62,6 @@ class FromText(Pair):
 
     def __new__(cls, text):
         return super().__new__(cls, *map(int, text.split()))
-
-
-class Refused(Exception):
-    """Wants other arguments than those that its pickle has."""
-
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
 
 
 class Order:

@@ -3,18 +3,9 @@
 import dataclasses
 
 import rayshot
+from tests.format.hard_to_make import Money, Proxy, Refused
 
 UNSET = object()
-
-
-class Proxy:
-    """Gives everything else to what it wraps."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
 
 
 class Node:
@@ -31,26 +22,9 @@ class Node:
         return self.name == other.name
 
 
-class Money:
-    """Made by `__new__` alone."""
-
-    def __new__(cls, cents):
-        made = super().__new__(cls)
-        made.cents = cents
-        return made
-
-
-class Refused(Exception):
-    """Wants other arguments than its pickle has."""
-
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
-
-
 @rayshot.actor
 class Keeper:
-    """Gives unknown attributes to what it wraps, and holds all of the above."""
+    """Gives unknown attributes to what it wraps, and holds an object of each kind."""
 
     class Page:
         """A class with a dot in its name."""
