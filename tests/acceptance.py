@@ -22,6 +22,7 @@ GROUPS = {
     "O": "ordinary Ray programs",
     "S": "states that come back as they were",
     "P": "deaths, pauses and ends",
+    "R": "drills",
 }
 GAPS = {"B11", "G17", "G19", "G21", "G23"}
 """Ids that the table does not use."""
@@ -39,6 +40,7 @@ ROWS = [
         ("O", 8),
         ("S", 11),
         ("P", 7),
+        ("R", 1),
     )
     for row in (f"{letter}{number}" for number in range(1, last + 1))
     if row not in GAPS

@@ -11,7 +11,7 @@ from tests.store.snapshot_builder import Bank
 
 __all__ = ["own_environment"]
 
-pytestmark = pytest.mark.acceptance("S2")
+pytestmark = pytest.mark.acceptance("R1")
 
 CLASS = """
 from pathlib import Path
