@@ -24,6 +24,7 @@ READ_ONLY = (
     "-c",
     'mount --bind -o ro "$0" "$0" && ! touch "$0/x" 2>/dev/null && exec "$@"',
 )
+ACCOUNT = "class Account:\n    def deposit(self, amount): ...\n"
 NO_RAY = 'raise ImportError("there is no Ray in this pod")\n'
 
 
@@ -39,23 +40,27 @@ def shots(tmp_path):
 
 
 @pytest.fixture
-def verify(pvc, shots, tmp_path):
-    """Runs what the CronJob runs, on a storage mounted read-only, without Ray; returns exit code and document."""
+def nightly(pvc, shots, tmp_path):
+    """Runs what a CronJob runs, on a storage mounted read-only, without Ray; returns exit code and document."""
     if not name_spaces_can_be_made():
         pytest.skip("this user may mount nothing")
-    folder = tmp_path / "without-ray"
+    folder, program = tmp_path / "without-ray", tmp_path / "program"
     folder.mkdir()
+    program.mkdir()
     (folder / "ray.py").write_text(NO_RAY)
-    (container,) = all_templates([of_kind(pvc, "CronJob", "bank-verify")])[0]["spec"]["containers"]
 
-    def run(key):
+    def run(name, key):
+        (container,) = all_templates([of_kind(pvc, "CronJob", name)])[0]["spec"]["containers"]
         (tmp_path / "key.pub").write_text(key.public.text)
         settings = {"RAYSHOT_STORAGE": str(shots), "RAYSHOT_SYSTEM": "bank"}
-        command, *arguments = [re.sub(r"\$\((\w+)\)", lambda name: settings[name[1]], one) for one in container["args"]]
-        (file,) = [one["name"] for one in container["env"] if one["name"].endswith("_FILE")]
+        command, *arguments = [
+            re.sub(r"\$\((\w+)\)", lambda found: settings[found[1]], one) for one in container["args"]
+        ]
+        here = {"/keys/public/key.pub": tmp_path / "key.pub", "/bank": f"{program}:{folder}:{ROOT}"}
+        variables = {one["name"]: str(here[one["value"]]) for one in container["env"]}
         done = subprocess.run(
             [*READ_ONLY, shots, BIN / command, *arguments],
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{folder}:{ROOT}", file: str(tmp_path / "key.pub")},
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{folder}:{ROOT}", **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -66,19 +71,34 @@ def verify(pvc, shots, tmp_path):
     return run
 
 
-def test_the_verifying_cronjob_proves_a_snapshot_without_ray_and_without_a_key_that_signs(verify):
-    code, document, said = verify(PAIR)
+def test_the_verifying_cronjob_proves_a_snapshot_without_ray_and_without_a_key_that_signs(nightly):
+    code, document, said = nightly("bank-verify", PAIR)
     assert (code, said) == (0, "")
     assert (document["read"], document["sound"], document["trusted"]) == ("data", True, True)
 
 
-def test_its_job_fails_where_a_stranger_signed_or_a_byte_is_another_one(verify, shots):
-    code, document, _ = verify(STRANGER)
+def test_its_job_fails_where_a_stranger_signed_or_a_byte_is_another_one(nightly, shots):
+    code, document, _ = nightly("bank-verify", STRANGER)
     assert (code, document["trusted"]) == (12, False)
     (chunk,) = [path for path in shots.rglob("chunks/*") if path.is_file()] or list(shots.rglob("*chunks*/*/*"))
     flip(chunk)
-    code, document, _ = verify(PAIR)
+    code, document, _ = nightly("bank-verify", PAIR)
     assert (code, document["sound"]) == (1, False)
+
+
+def test_the_drilling_cronjob_loads_all_states_with_the_program_without_ray(nightly, tmp_path):
+    (tmp_path / "program" / "bank.py").write_text(ACCOUNT)
+    code, document, said = nightly("bank-drill", PAIR)
+    assert (code, said) == (0, "")
+    assert {row["actor"]: row["word"] for row in document["actors"]} == {"alice": "proved", "bob": "proved"}
+
+
+def test_its_job_says_apart_what_does_not_come_back_what_is_not_here_and_whom_nobody_trusts(nightly, tmp_path):
+    assert nightly("bank-drill", PAIR)[0] == 14  # the program is not there
+    assert nightly("bank-drill", STRANGER)[0] == 12
+    for raised, code in (("ValueError", 1), ("ConnectionError", 18)):
+        (tmp_path / "program" / "bank.py").write_text(f"{ACCOUNT}    def __setstate__(self, state): raise {raised}\n")
+        assert nightly("bank-drill", PAIR)[0] == code
 
 
 # The image --------------------------------------------------------------------------------------------------------

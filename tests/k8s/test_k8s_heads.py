@@ -79,12 +79,19 @@ def test_the_bank_comes_back_by_itself_from_the_latest_snapshot_each_time_that_t
         counts = f"{len(before):10}, {len(after):6}"
         print(f"{kill:4}  {seconds:11.1f} s  {last[-1]:18}  {counts}  {held + moving:11}  {moving:6}", flush=True)
     assert all(sum(money(snapshot)) == SUM for snapshot in snapshots(bank.storage))
-    proof = subprocess.run(
-        [BIN / "rayshot", "verify", bank.storage, "--system", "bank", "--read-data", "--json"],
+    proof, drill = (nightly(bank, *words) for words in (("verify", "--read-data"), ("drill",)))
+    assert proof["trusted"]
+    assert {row["word"] for row in drill["actors"]} == {"proved"}
+
+
+def nightly(bank, command, *options):
+    """What a CronJob says of the bank's latest snapshot."""
+    done = subprocess.run(
+        [BIN / "rayshot", command, bank.storage, "--system", "bank", *options, "--json"],
         env=os.environ | {"RAYSHOT_TRUSTED_KEYS_FILE": f"{bank.key}.pub"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert proof.returncode == 0, proof.stdout + proof.stderr
-    assert json.loads(proof.stdout)["trusted"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)

@@ -42,7 +42,7 @@ def words_for_rayshot():
 
 def test_each_call_of_rayshot_is_one_that_it_understands():
     calls = [words for words in words_for_rayshot() if words]
-    assert {words[0] for words in calls} >= {"verify", "savepoint", "stop", "status", "keygen", "list"}
+    assert {words[0] for words in calls} >= {"verify", "drill", "savepoint", "stop", "status", "keygen", "list"}
     for name, *arguments in calls:
         main.get_command(None, name).make_context(name, list(arguments))  # raises where it is wrong use
 

@@ -177,7 +177,7 @@ def test_kustomize_leaves_names_in_a_rayjob_alone_where_nobody_tells_it_where_to
 def test_an_image_that_nobody_replaced_is_found(pvc):
     for template in all_templates(pvc):
         template["spec"]["containers"][0]["image"] = "rayshot"
-    assert len([one for one in rules.placeholders(pvc) if "no image was put in its place" in one]) == 4
+    assert len([one for one in rules.placeholders(pvc) if "no image was put in its place" in one]) == 5
 
 
 def test_an_image_that_an_overlay_sets_reaches_all_pods(tmp_path):
@@ -237,7 +237,7 @@ def test_a_network_policy_that_locks_the_operator_or_the_cronjob_out_is_found(lo
 def test_a_container_that_may_be_root_is_found(pvc):
     for template in all_templates(pvc):
         template["spec"].pop("securityContext")
-    assert len(list(rules.as_root(pvc))) == 4
+    assert len(list(rules.as_root(pvc))) == 5
 
 
 def test_too_few_tries_for_a_long_life_are_found(pvc):
@@ -284,19 +284,31 @@ def secrets_of(template):
     }
 
 
-def test_whoever_verifies_has_the_storage_and_the_public_key_and_neither_ray_nor_a_key_that_signs(pvc, s3):
+@pytest.mark.parametrize("name", ["bank-verify", "bank-drill"])
+def test_whoever_proves_has_the_storage_and_the_public_key_and_neither_ray_nor_a_key_that_signs(pvc, s3, name):
     for documents, of_storage in ((pvc, set()), (s3, {"bank-s3-read"})):
-        (template,) = all_templates([of_kind(documents, "CronJob", "bank-verify")])
+        (template,) = all_templates([of_kind(documents, "CronJob", name)])
         assert secrets_of(template) == {"bank-public-key"} | of_storage
         (container,) = template["spec"]["containers"]
         assert container["args"][0] == "rayshot"
+        assert container["securityContext"]["readOnlyRootFilesystem"]
         assert not [one for one in container["env"] if one["name"].startswith("RAY_") or "SIGNING" in one["name"]]
-    (volume,) = [
-        one
-        for one in all_templates([of_kind(pvc, "CronJob", "bank-verify")])[0]["spec"]["volumes"]
-        if one["name"] == "snapshots"
-    ]
+    (template,) = all_templates([of_kind(pvc, "CronJob", name)])
+    (volume,) = [one for one in template["spec"]["volumes"] if one["name"] == "snapshots"]
     assert volume["persistentVolumeClaim"]["readOnly"] is True
+
+
+def test_whoever_verifies_runs_no_program_and_whoever_drills_finds_that_of_the_workers(pvc):
+    _, worker = all_templates([of_kind(pvc, "RayJob")])
+    verify, drill = (all_templates([of_kind(pvc, "CronJob", name)])[0] for name in ("bank-verify", "bank-drill"))
+    (program,) = [one for one in worker["spec"]["volumes"] if one["name"] == "program"]
+    assert program not in verify["spec"]["volumes"]
+    assert program in drill["spec"]["volumes"]
+    (container,), (of_worker,) = drill["spec"]["containers"], worker["spec"]["containers"]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "program"]
+    assert mount in of_worker["volumeMounts"]
+    assert {"name": "PYTHONPATH", "value": mount["mountPath"]} in container["env"]
+    assert container["resources"]["limits"] == of_worker["resources"]["limits"]
 
 
 def test_whoever_takes_savepoints_has_the_token_alone(pvc, s3):

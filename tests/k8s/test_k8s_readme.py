@@ -66,7 +66,7 @@ def test_the_reader_makes_each_secret_that_the_manifests_name_with_the_keys_that
                 assert made["ConfigMap", value["configMapKeyRef"]["name"]] == {value["configMapKeyRef"]["key"]}
     assert named <= {name for kind, name in made if kind == "Secret"}
     mounted = [pair for template in all_templates(documents) for pair in files_of(template)]
-    assert len(mounted) == 3  # head, worker, verify
+    assert len(mounted) == 4  # head, worker, verify, drill
     assert all(file in made["Secret", secret] for secret, file in mounted)
 
 
