@@ -49,9 +49,19 @@ class Prover:
         return None if self._process is None else self._process.pid
 
     def ask(self, trial: Trial, file: int) -> Answer:
-        """Make a trial of the state in this file. It takes at most the time of its limits."""
-        if self._process is not None and self._process.poll() is not None:
-            self.close()  # it died since the last trial
+        """Make a trial of the state in this file. It takes at most the time of its limits.
+
+        Who kills a process that has made earlier trials is not known, so a fresh one then makes it. If that one dies
+        too, it was the state.
+        """
+        had_made_others = self._process is not None
+        answer = self._ask(trial, file)
+        if answer is None and had_made_others:
+            answer = self._ask(trial, file)
+        return answer or Answer("unproved", "the process that proves states died")
+
+    def _ask(self, trial: Trial, file: int) -> Answer | None:
+        """The answer to a trial; None if the process died."""
         try:
             connection = self._connection or self._start()
         except OSError as error:  # a container of its own, or the machine has no room
@@ -61,12 +71,14 @@ class Prover:
         try:
             send(connection, trial.pack(), file)
             answered = receive(connection)
-        except OSError as error:
+        except TimeoutError:
             self.close()
-            return Answer("unproved", f"the process that proves states does not answer: {error or 'timed out'}")
+            return Answer("unproved", "the process that proves states does not answer")
+        except OSError:
+            answered = None
         if answered is None:
             self.close()
-            return Answer("unproved", "the process that proves states died")
+            return None
         return Answer.unpack(answered[0])
 
     def _start(self) -> socket.socket:

@@ -37,6 +37,18 @@ class Moody(Refusing):
         raise (KeyError if os.getpid() % 2 else ValueError)(os.getpid())
 
 
+class Fussy:
+    """Loads unless its number is negative."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __setstate__(self, state):
+        if state["number"] < 0:
+            raise ValueError(state["number"])
+        self.__dict__ |= state
+
+
 class Registered:
     """Is what the registry of its module has under its name."""
 
@@ -101,6 +113,19 @@ class Deadly(Plain):
 
     def __setstate__(self, state):
         os.kill(os.getpid(), 9)
+
+
+class Murderous:
+    """Ends the process that forked its own, and notes it in a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __setstate__(self, state):
+        with Path(state["path"]).open("a") as file:
+            file.write("x")
+        os.kill(os.getppid(), 9)
+        time.sleep(1000)
 
 
 class Hungry(Plain):

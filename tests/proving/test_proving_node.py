@@ -1,11 +1,15 @@
 """The proofs of a node: which states it tries, and what a snapshot is told of the others."""
 
+import os
+import threading
+from contextlib import contextmanager
+
 import pytest
 
 from rayshot.errors import StateNotSerializable
 from rayshot.format.entries import Proof
 from rayshot.model.specification import ActorSpecification
-from rayshot.proving.prover import Prover
+from rayshot.proving.prover import Prover, spread
 from rayshot.proving.surroundings import Surroundings
 from rayshot.proving.trial import Answer
 from rayshot.runtime.node import proofs as node
@@ -33,18 +37,46 @@ def tried(monkeypatch):
 
 @pytest.fixture
 def proofs(monkeypatch):
-    for patience in ("PATIENCE_S", "SAMPLES_S"):
-        monkeypatch.setattr(node, patience, PATIENCE_S)
+    monkeypatch.setattr(node, "PATIENCE_S", PATIENCE_S)
     made = node.Proofs(lambda _actor, _life: Surroundings.here())
     yield made
     for prover in made._provers.values():
         prover.close()
 
 
-def take(proofs, values, life=1, specification=SPECIFICATION):
-    """A snapshot of actors that have these values: what it is told of each."""
+def begin(proofs, values, life=1, specification=SPECIFICATION):
+    """Begin a snapshot of actors that have these values."""
     states = [node.RecordedState(name, specification, record(value).parts, None) for name, value in values.items()]
-    return proofs.begin(life, states).finish(PATIENCE_S)
+    return proofs.begin(life, states)
+
+
+def await_all(begun):
+    """Wait until all trials of a snapshot have ended."""
+    assert all(task.ended.wait(PATIENCE_S) for task in begun.tasks.values())
+
+
+def take(proofs, values, life=1, specification=SPECIFICATION):
+    """A snapshot of actors that have these values, behind all its trials: what it is told of each."""
+    begun = begin(proofs, values, life, specification)
+    await_all(begun)
+    return begun.finish(PATIENCE_S)
+
+
+@contextmanager
+def held_back(monkeypatch):
+    """Until its end no trial begins."""
+    may_begin, ask = threading.Event(), Prover.ask
+
+    def wait_first(self, trial, file):
+        assert may_begin.wait(PATIENCE_S)
+        return ask(self, trial, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Prover, "ask", wait_first)
+        try:
+            yield
+        finally:
+            may_begin.set()
 
 
 def test_thirty_actors_of_one_class_with_the_same_types_are_one_trial(proofs, tried):
@@ -84,11 +116,87 @@ def test_a_refuted_state_is_an_error_that_names_actor_path_and_reason_until_it_i
     assert take(proofs, {"alice": 7, "bob": 1})["alice"] == Proof("plain")
 
 
-def test_a_value_that_does_not_load_is_found_in_a_sample_although_its_kind_is_proved(proofs):
-    take(proofs, {"alice": kinds.Plain(), "bob": kinds.Refusing(OSError())})
+def test_nobody_waits_for_a_sample_and_the_next_snapshot_is_aborted_if_it_was_refuted(proofs, monkeypatch):
+    take(proofs, {"alice": kinds.Fussy(1), "bob": kinds.Fussy(1)})
+    with held_back(monkeypatch):
+        second = begin(proofs, {"alice": kinds.Fussy(-1), "bob": kinds.Fussy(2)})
+        with monkeypatch.context() as patch:
+            for task in second.tasks.values():
+                patch.setattr(task, "ended", None)  # there is nothing to wait for
+            assert second.finish(PATIENCE_S) == {"alice": Proof("alike"), "bob": Proof("alike")}
+    await_all(second)
     for _ in range(2):
-        with pytest.raises(StateNotSerializable, match="alice"):
-            take(proofs, {"alice": kinds.Refusing(ValueError("v"))})
+        with pytest.raises(StateNotSerializable, match=r"^alice\['state'\]\['value'\] was recorded.*ValueError: -1"):
+            take(proofs, {"alice": kinds.Fussy(-1), "bob": kinds.Fussy(2)})
+    assert take(proofs, {"alice": kinds.Fussy(3)}) == {"alice": Proof("proved")}
+    assert take(proofs, {"alice": kinds.Fussy(3)}) == {"alice": Proof("alike")}
+
+
+def test_a_snapshot_that_is_not_written_yet_is_aborted_for_its_own_sample(proofs):
+    take(proofs, {"alice": kinds.Fussy(1)})
+    with pytest.raises(StateNotSerializable, match="alice"):
+        take(proofs, {"alice": kinds.Fussy(-1)})
+
+
+def test_the_state_of_a_suspect_that_has_no_answer_in_time_is_not_proved(proofs, monkeypatch):
+    take(proofs, {"alice": kinds.Fussy(1)})
+    with pytest.raises(StateNotSerializable):
+        take(proofs, {"alice": kinds.Fussy(-1)})
+    monkeypatch.setattr(node, "PATIENCE_S", 0.0)
+    with held_back(monkeypatch):
+        found = begin(proofs, {"alice": kinds.Fussy(-1)}).finish(PATIENCE_S)
+    assert str(found["alice"]) == "not proved: an earlier state of it does not load: ValueError: -1"
+
+
+def test_a_sample_of_an_older_life_says_nothing(proofs, monkeypatch, tried):
+    take(proofs, {"alice": kinds.Fussy(1), "bob": kinds.Fussy(1)})
+    with held_back(monkeypatch):
+        old = begin(proofs, {"alice": kinds.Fussy(-1), "bob": kinds.Fussy(-1)})
+        new = begin(proofs, {"alice": kinds.Fussy(1), "bob": kinds.Fussy(1)}, life=2)
+    assert new.finish(PATIENCE_S)["alice"] == Proof("proved")
+    await_all(old)
+    take(proofs, {"alice": kinds.Fussy(1), "bob": kinds.Fussy(1)}, life=2)
+    before = len(tried)
+    assert take(proofs, {"alice": kinds.Fussy(1)}, life=2) == {"alice": Proof("alike")}
+    assert len(tried) == before
+
+
+def test_a_sample_has_its_file_for_itself(proofs, monkeypatch):
+    take(proofs, {"alice": kinds.Fussy(1)})
+    parts = record(kinds.Fussy(-1)).parts
+    file = spread(parts)
+    with held_back(monkeypatch):
+        second = proofs.begin(1, [node.RecordedState("alice", SPECIFICATION, parts, file)])
+        second.finish(PATIENCE_S)
+        os.close(file)
+        other = spread(record(kinds.Fussy(1)).parts)
+    await_all(second)
+    os.close(other)
+    assert second.tasks["alice"].answer.word == "refuted"
+
+
+def test_what_is_awaited_is_tried_before_the_samples_that_wait(proofs, monkeypatch, tried):
+    names = ("alice", "bob", "carol")
+    take(proofs, {name: kinds.Fussy(1) for name in names})
+    with held_back(monkeypatch):
+        samples = begin(proofs, {name: kinds.Fussy(1) for name in names})
+        new = begin(proofs, {"dave": kinds.Plain()})
+    await_all(new)
+    await_all(samples)
+    assert tried.index("dave") < tried.index("carol")
+
+
+def test_few_samples_wait_and_the_others_are_taken_later(proofs, monkeypatch, tried):
+    names = [f"a{number}" for number in range(6)]
+    take(proofs, {name: kinds.Fussy(1) for name in names})
+    monkeypatch.setattr(node, "SAMPLES_MAX", 2)
+    with held_back(monkeypatch):
+        second = begin(proofs, {name: kinds.Fussy(1) for name in names})
+    await_all(second)
+    assert len(second.tasks) in {2, 3}  # one may be tried already
+    for _ in range(2):
+        take(proofs, {name: kinds.Fussy(1) for name in names if name not in tried[1:]})
+    assert sorted(tried[1:]) == names
 
 
 def test_what_is_not_to_be_proved_says_so(proofs, tried):
@@ -100,7 +208,7 @@ def test_what_is_not_to_be_proved_says_so(proofs, tried):
 
 def test_a_trial_that_takes_too_long_keeps_no_snapshot_waiting(proofs, monkeypatch):
     monkeypatch.setattr(node, "PATIENCE_S", 0.0)
-    assert take(proofs, {"alice": kinds.Hanging()}) == {"alice": Proof("unproved", node.LATE)}
+    assert begin(proofs, {"alice": kinds.Hanging()}).finish(PATIENCE_S) == {"alice": Proof("unproved", node.LATE)}
 
 
 def test_an_actor_that_does_not_say_where_it_runs_is_not_proved():

@@ -77,10 +77,24 @@ def test_what_deletes_a_file_when_it_goes_deletes_nothing_of_the_living_object(a
     assert Path(held.path).exists()
 
 
-def test_a_prover_that_died_is_started_again(ask, prover):
+def test_a_prover_that_died_makes_way_for_a_fresh_one_in_the_same_trial(ask, prover):
     ask(kinds.Plain())
-    os.kill(prover.pid, signal.SIGKILL)
-    eventually(lambda: prover._process.poll() is not None)
+    for awaited in (True, False):
+        pid = prover.pid
+        os.kill(pid, signal.SIGKILL)
+        if awaited:
+            prover._process.wait()
+        assert ask(kinds.Plain()) == PROVED
+        assert prover.pid not in {pid, None}
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_state_that_kills_the_prover_itself_is_not_tried_for_ever(ask, prover, tmp_path, earlier):
+    for _ in range(earlier):
+        ask(kinds.Plain())
+    answer = ask(kinds.Murderous(str(tmp_path / "kills")))
+    assert (answer.word, answer.reason) == ("unproved", "the process that proves states died")
+    assert len((tmp_path / "kills").read_text()) == 1 + earlier
     assert ask(kinds.Plain()) == PROVED
 
 

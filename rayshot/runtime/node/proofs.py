@@ -1,9 +1,12 @@
 """The proofs of a node: which recorded states were loaded for trial before their snapshot is committed.
 
 One state of each new kind is loaded by a prover, see `rayshot.proving`; its kind is its class and the names of the
-types in it. What a kind does not show, such as a value that comes later, samples do: captures 2, 4, 8 ... of each
-actor. All this runs beside the writing, in one thread. Only the answer is awaited, and for a limited time: a state
-without one is not proved, but a system that works never lacks snapshots for that.
+types in it. All this runs beside the writing, in one thread. Only the answer is awaited, and for a limited time: a
+state without one is not proved, but a system that works never lacks snapshots for that.
+
+What a kind does not show, such as a value that comes later, samples do: captures 2, 4, 8 ... of each actor. Nobody
+waits for them. If one is refuted, its actor is suspected: its next state has a trial that is awaited in any case.
+So a snapshot is aborted for what it holds itself, not for what the actor held before.
 """
 
 import logging
@@ -13,8 +16,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import count
 
 from rayshot.errors import StateNotSerializable
 from rayshot.format.entries import Proof
@@ -28,10 +32,10 @@ from rayshot.runtime.node.capture import spool_folder
 
 log = logging.getLogger("rayshot")
 
-PATIENCE_S, SAMPLES_S = 5.0, 0.25
-"""So many seconds behind the writing a snapshot waits for the proofs of new kinds, and for those of samples."""
+PATIENCE_S = 5.0
+"""So many seconds behind the writing a snapshot waits for the proofs of new kinds and of suspected actors."""
 SAMPLED_BYTES_MAX, SAMPLES_MAX = 1 << 20, 8
-"""Larger pickles are not sampled; a snapshot takes at most so many samples of a node's actors."""
+"""Larger pickles are not sampled; a sample is taken at a later capture if so many trials wait."""
 STREAM_BYTES_MAX, COPIED_BYTES_MAX = 16 << 20, 64 << 20
 """Larger pickles are not proved, nor are larger states that are in no file."""
 PROVERS_MAX = 4
@@ -60,7 +64,7 @@ FindSurroundings = Callable[[str, int], Surroundings | None]
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """A state that a vault holds: `file` is open and has all its parts, or is None."""
+    """A state that a vault holds: `file` is open and has all its parts, or is None. A trial has a copy of `file`."""
 
     actor: str
     specification: bytes
@@ -91,16 +95,19 @@ class Proofs:
         self._life = 0
         self._known: dict[Kind, Answer] = {}
         self._plain: set[Kind] = set()
-        self._suspects: set[str] = set()
+        self._suspects: dict[str, str] = {}
+        """By actor, why its last state that was tried does not load."""
         self._due: set[str] = set()
         self._captures: Counter[str] = Counter()
-        self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+        self._numbers = count()
+        self._tasks: queue.PriorityQueue[tuple[bool, int, _Task]] = queue.PriorityQueue()
+        """Samples wait behind what is awaited."""
         self._provers: dict[object, Prover] = {}
         self._places: dict[object, object] = {}
         self._thread: threading.Thread | None = None
 
     def begin(self, life: int, states: Iterable[RecordedState]) -> "Round":
-        """Begin the trials that these states need. Their files must stay open until the round is finished."""
+        """Begin the trials that these states need."""
         with self._lock:
             if life != self._life:
                 self._life = life
@@ -126,14 +133,15 @@ class Proofs:
         if refusal := _too_large(state):
             self._known.setdefault(kind, Answer("unproved", refusal))
             return
-        count = self._captures[state.actor]
-        if count > 1 and count & (count - 1) == 0 and len(stream) <= SAMPLED_BYTES_MAX:
+        captures = self._captures[state.actor]
+        if captures > 1 and captures & (captures - 1) == 0 and len(stream) <= SAMPLED_BYTES_MAX:
             self._due.add(state.actor)
         is_new = kind not in self._known and not any(task.kind == kind for task in outcome.tasks.values())
         needed = is_new or state.actor in self._suspects
-        samples = sum(task.is_sample for task in outcome.tasks.values())
-        if needed or (state.actor in self._due and samples < SAMPLES_MAX):
-            task = outcome.tasks[state.actor] = _Task(state, kind, self._life, is_sample=not needed)
+        if needed or (state.actor in self._due and self._tasks.qsize() < SAMPLES_MAX):
+            self._due.discard(state.actor)
+            own = state if state.file is None else replace(state, file=os.dup(state.file))
+            task = outcome.tasks[state.actor] = _Task(own, kind, self._life, is_sample=not needed)
             self._put(task)
 
     def _is_plain(self, kind: Kind, stream: bytes | memoryview) -> bool:
@@ -153,33 +161,39 @@ class Proofs:
     # The thread --------------------------------------------------------------------------------------------------
 
     def _put(self, task: _Task) -> None:
-        self._tasks.put(task)
+        self._tasks.put((task.is_sample, next(self._numbers), task))
         if self._thread is None:
             self._thread = threading.Thread(target=self._try_all, name="rayshot-proofs", daemon=True)
             self._thread.start()
 
     def _try_all(self) -> None:
         while True:
-            task = self._tasks.get()
-            if not task.dropped:
-                try:
-                    task.answer = self._try(task)
-                except Exception as error:
-                    log.exception("the state of %s was not tried, a defect of rayshot", task.state.actor)
-                    task.answer = Answer("unproved", repr(error))
-                self._learn(task, task.answer)
-            task.ended.set()
+            self._try_next()
+
+    def _try_next(self) -> None:
+        *_, task = self._tasks.get()
+        if not task.dropped and task.life == self._life:
+            try:
+                task.answer = self._try(task)
+            except Exception as error:
+                log.exception("the state of %s was not tried, a defect of rayshot", task.state.actor)
+                task.answer = Answer("unproved", repr(error))
+            self._learn(task, task.answer)
+        if task.state.file is not None:
+            os.close(task.state.file)
+        task.ended.set()
 
     def _learn(self, task: _Task, answer: Answer) -> None:
         actor = task.state.actor
         with self._lock:
             if task.life != self._life:
                 return
-            self._due.discard(actor)
             if answer.word == "refuted":
-                self._suspects.add(actor)
+                self._suspects[actor] = answer.reason
+                if task.is_sample:
+                    log.warning("a state of %s does not load, so its next one is tried too: %s", actor, answer.reason)
                 return
-            self._suspects.discard(actor)
+            self._suspects.pop(actor, None)
             before = self._known.get(task.kind)
             if before is None or answer.word == "proved":
                 self._known[task.kind] = answer
@@ -224,7 +238,9 @@ class Proofs:
         if answer is not None and answer.word == "proved":
             return Proof("proved")
         known = self._known.get(kind)
-        if known is not None and known.word == "proved" and actor not in self._suspects:
+        if actor in self._suspects:
+            return Proof("unproved", f"an earlier state of it does not load: {self._suspects[actor]}")
+        if known is not None and known.word == "proved":
             return Proof("alike")
         reason = answer or known
         return Proof("unproved", LATE if reason is None else reason.reason)
@@ -240,13 +256,14 @@ class Round:
         self._of = of
 
     def finish(self, patience_s: float) -> dict[str, Proof]:
-        """Wait for the answers, at most `patience_s` seconds. Raises StateNotSerializable if one is refuted."""
-        begun = time.monotonic()
-        for is_sample, most_s in ((False, min(PATIENCE_S, patience_s)), (True, min(SAMPLES_S, patience_s))):
-            begun = begun if not is_sample else time.monotonic()
-            for task in self.tasks.values():
-                if task.is_sample is is_sample:
-                    task.ended.wait(max(0.0, begun + most_s - time.monotonic()))
+        """Wait at most `patience_s` seconds for the answers. Raises StateNotSerializable if one is refuted.
+
+        Nobody waits for those of samples.
+        """
+        deadline = time.monotonic() + min(PATIENCE_S, patience_s)
+        for task in self.tasks.values():
+            if not task.is_sample:
+                task.ended.wait(max(0.0, deadline - time.monotonic()))
         self.drop()
         for actor, task in self.tasks.items():
             if task.answer is not None and task.answer.word == "refuted":
@@ -255,9 +272,9 @@ class Round:
         return self.proofs | own
 
     def drop(self) -> None:
-        """Begin no further trial of these."""
+        """Begin no further trial of these, other than samples."""
         for task in self.tasks.values():
-            task.dropped = True
+            task.dropped = not task.is_sample
 
 
 def _refusal(actor: str, answer: Answer) -> StateNotSerializable:
