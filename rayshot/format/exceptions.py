@@ -9,27 +9,41 @@ another way, which runs no code of the class. Ray does so too, because it uses t
 import copyreg
 from typing import Any
 
+from rayshot.format.late_keys import REFUSALS
+
+LINKS = ("__cause__", "__context__", "__suppress_context__")
+"""What an error has beside its attributes; a pickle of a state holds them among these."""
+
 
 def learn(kind: type[BaseException]) -> None:
     """From now on, pickle exceptions of this class so that they survive."""
-    copyreg.pickle(kind, _reduce)
+    copyreg.pickle(kind, reduce)
 
 
-def _reduce(error: Any) -> tuple[Any, ...]:
-    if hasattr(error, "from_exception_data"):  # pydantic's ValidationError, which has no constructor
+def reduce(error: Any) -> tuple[Any, ...]:
+    """How exceptions of learned classes are pickled."""
+    if hasattr(type(error), "from_exception_data"):  # pydantic's ValidationError, which has no constructor
         return error.from_exception_data, (error.title, error.errors(include_url=False))
     args: tuple[Any, ...] = _builtin_of(type(error)).__reduce__(error)[1]  # more than `args` where it is of a file
+    if isinstance(error, BaseExceptionGroup):
+        args = (error.message, error.exceptions)  # `args` has a list, which may be loaded before its members
     return exception_again, (type(error), args, dict(vars(error)))
 
 
 def exception_again(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
     """Make the exception with its built-in base class. Snapshots hold this function by name: keep it here."""
     learn(kind)  # it may be passed on
+    error = made_by_base(kind, args)
+    vars(error).update(attributes)
+    return error
+
+
+def made_by_base(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An exception that only its built-in base class has made."""
     builtin: Any = _builtin_of(kind)
     error = builtin.__new__(kind, *args)
     builtin.__init__(error, *args)
     assert isinstance(error, BaseException)
-    vars(error).update(attributes)
     return error
 
 
@@ -41,7 +55,7 @@ def make_leniently(kind: type[BaseException], args: tuple[Any, ...]) -> BaseExce
     """Call the class as its pickle says. If it refuses the arguments, make the exception without it."""
     try:
         return kind(*args)
-    except TypeError:
+    except REFUSALS:
         return exception_again(kind, args, {})
 
 
@@ -51,7 +65,11 @@ def fill_leniently(error: BaseException, attributes: dict[str, Any]) -> None:
         error.__setstate__(attributes)
     except AttributeError:
         learn(type(error))
-        vars(error).update(attributes)
+        for name, value in attributes.items():
+            if name in LINKS:
+                BaseException.__setattr__(error, name, value)
+            else:
+                vars(error)[name] = value
 
 
 def is_same(error: BaseException, again: object) -> bool:

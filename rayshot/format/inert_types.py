@@ -365,6 +365,7 @@ _MAKERS: dict[str, _Maker] = {
     "pytz.FixedOffset": inert_times.make_pytz_offset,
     "pytz._UTC": inert_times.make_pytz_utc,
     "pytz._p": inert_times.make_pytz_zone,
+    "rayshot.format.exceptions.exception_again": _make_instance_with_keywords,
     "rayshot.format.pickling.put_again": _make_referenced,
     "rayshot.format.pickling.slot": _make_slot,
     "rayshot.format.sentinels.named": _make_named,

@@ -24,6 +24,7 @@ import cloudpickle
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.by_value import Names, with_qualified_name
 from rayshot.format.entries import StateCodec
+from rayshot.format.error_links import ErrorLinks
 from rayshot.format.exceptions import is_same, learn
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
@@ -86,19 +87,20 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
 
 
 class _Noting:
-    """What is special about the pickles of a state: its `own` instance, its `arrays`, and the `shapes` in it."""
+    """What is special about the pickles of a state: its `own` instance, `arrays` and `errors`, and its `shapes`."""
 
     def __init__(self, own: object) -> None:
         self.own = own
         self.arrays = SharedArrays()
+        self.errors = ErrorLinks()
         self.shapes: Shapes = {}
 
     def table(self, pickler: Any, given: Mapping[type, Any]) -> NotedTypes:
         """The dispatch table of this pickler, which has the reducers `given`."""
-        reducers = {object: BareObjects().reduce, **self.arrays.reducers(pickler)}
+        reducers = {object: BareObjects().reduce, **self.errors.reducers(given), **self.arrays.reducers(pickler)}
         if self.own is not None:
             reducers[type(self.own)] = _reducer_of_others_than(self.own)
-        table = NotedTypes({**given, **reducers}, reducer_of)
+        table = NotedTypes({**given, **reducers}, lambda kind: self.errors.reducer_of(kind) or reducer_of(kind))
         self.shapes = table.shapes
         return table
 
@@ -111,7 +113,12 @@ def _pickled(state: object, name: str, noting: _Noting) -> PickledState:
     codec = PICKLE
     if stream is None:
         codec = CLOUDPICKLE
-        stream, buffers, places = _with_places(state, noting)
+        try:
+            stream, buffers, places = _with_places(state, noting)
+        except _REFUSALS:
+            if noting.errors.leave_out():
+                return _pickled(state, name, noting)
+            raise
         paths = find_paths(state, name, [found for _, found in places])
         references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
     raw = tuple(buffer.raw() for buffer in buffers)
@@ -484,8 +491,10 @@ def _with_places(state: object, noting: _Noting) -> tuple[bytes, list[pickle.Pic
 
 
 def _can_pickle(value: object, own: object = None) -> bool:
+    noting = _Noting(own)
+    noting.errors.leave_out()
     try:
-        _Pickler(lambda _reference: (slot, (0,)), noting=_Noting(own)).pickle(value)
+        _Pickler(lambda _reference: (slot, (0,)), noting=noting).pickle(value)
     except _REFUSALS:
         return False
     return True

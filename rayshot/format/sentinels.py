@@ -55,7 +55,7 @@ class BareObjects:
 @lru_cache(_KINDS_MAX)
 def reducer_of(kind: type) -> Callable[[Any], Any] | None:
     """How objects of a class are pickled, if its own module has some without a state; else None."""
-    if not _has_only_attributes(kind):
+    if not has_only_attributes(kind):
         return None
     places: dict[int, list[Place]] = {}
     for value, place in _places_in(kind.__module__, kind):
@@ -74,7 +74,7 @@ def _by_name(found: Any, places: Any) -> Any:
     return (named, (there[:PLACES_MAX],)) if there else found.__reduce_ex__(_PICKLE_PROTOCOL)
 
 
-def _has_only_attributes(kind: Any) -> bool:
+def has_only_attributes(kind: Any) -> bool:
     """Whether objects of a class have nothing but attributes, and the class does not say how they are pickled."""
     ways = ("__reduce_ex__", "__reduce__", "__getstate__")
     plain = all(getattr(kind, way) is getattr(object, way) for way in ways)

@@ -34,15 +34,21 @@ class Missing(FileNotFoundError):
         self.why = why
 
 
+class Reading(Exception):
+    def __init__(self, response):
+        super().__init__(f"status {response.real}")
+
+
 MADE = [
     lambda: Requiring("rain", times=3),
     lambda: Rewording(5),
     lambda: Frozen(7),
     lambda: Missing("shots", why="rain"),
+    lambda: Reading(503),
     lambda: ValueError("no", 1),
     lambda: KeyError("name"),
 ]
-RAISES = MADE[:1] + MADE[2:4]
+RAISES = MADE[:1] + MADE[2:5]
 """What a plain pickle of raises when it is loaded."""
 
 
