@@ -42,7 +42,7 @@ def _facts(snapshot: Snapshot) -> RenderableType:
         ("label", snapshot.label or ""),
         ("size", f"{words.size(snapshot.size_bytes)} in {words.plural(len(manifest.chunks), 'chunk')}"),
         ("in flight", words.plural(snapshot.in_flight, "message")),
-        ("proofs", ", ".join(f"{count:,} {word}" for word, count in manifest.proofs.items())),
+        ("proofs", words.proofs(manifest.proofs)),
         ("made by", f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}"),
         ("stats", ", ".join(words.figure(*one) for one in snapshot.stats.items() if one[0] not in _SAID)),
     ]

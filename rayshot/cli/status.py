@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from rayshot.cli import words
 from rayshot.cli.apart import HeadLost, ask_apart
 from rayshot.cli.exits import FINE, NOT_RUNNING
 from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
@@ -168,6 +169,8 @@ def _document(seen: Seen) -> dict[str, Any]:
         "snapshot": None if status.last_snapshot is None else str(status.last_snapshot),
         "taken_at": None if status.last_taken_at is None else status.last_taken_at.isoformat(),
         "age_s": None if status.last_taken_at is None else round(_age_s(status.last_taken_at), 3),
+        "proofs": dict(status.proofs),
+        "unproved": status.unproved,
         "aborted": status.aborted,
         "recoveries": [_recovery(one) for one in status.recoveries],
         "spares": status.spares,
@@ -237,7 +240,10 @@ def _facts(seen: Seen) -> list[tuple[str, str]]:
         rows.append(("why", status.detail))
     taken_at = status.last_taken_at
     last = "none in this life" if taken_at is None else f"{status.last_snapshot}, {age(_age_s(taken_at))} ago"
-    rows += [("storage", seen.storage), ("last snapshot", last), ("snapshots", rhythm(seen.config))]
+    rows += [("storage", seen.storage), ("last snapshot", last)]
+    if status.proofs:
+        rows.append(("proofs", words.proofs(status.proofs) + (f" ({status.unproved})" if status.unproved else "")))
+    rows.append(("snapshots", rhythm(seen.config)))
     rows += [("in progress", _progress(one, len(status.actors))) for one in status.snapshots]
     if status.aborted:
         rows.append(("aborted", f"{status.aborted:,} in this life"))

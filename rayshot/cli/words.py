@@ -1,5 +1,6 @@
 """The contents of a snapshot as words for a terminal; `format.wording` gives values and calls."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -8,7 +9,19 @@ from rayshot.format.figures import BEHIND, FINAL
 from rayshot.format.redaction import shown
 from rayshot.format.wording import TEXT_LENGTH_MAX, call, message, printable, value
 
-__all__ = ["call", "duration", "figure", "local_time", "message", "plural", "printable", "size", "state", "value"]
+__all__ = [
+    "call",
+    "duration",
+    "figure",
+    "local_time",
+    "message",
+    "plural",
+    "printable",
+    "proofs",
+    "size",
+    "state",
+    "value",
+]
 UNIT = 1024
 ATTRIBUTES_SHOWN_MAX = 12
 
@@ -46,6 +59,11 @@ def figure(name: str, number: float) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 actor`, `2 actors`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def proofs(counts: Mapping[str, int]) -> str:
+    """How many states are proved, and how: `3 proved, 1 unproved`."""
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items())
 
 
 def local_time(moment: datetime, *, with_year: bool = True) -> str:

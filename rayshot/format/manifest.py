@@ -148,6 +148,12 @@ class Manifest:
         words = [actor.proof.word for actor in self.actors if actor.proof is not None]
         return {word: words.count(word) for word in PROOF_WORDS if word in words}
 
+    @property
+    def unproved(self) -> str:
+        """The first actor whose state is not proved, and why, as `alice: prove=False`; empty if there is none."""
+        unproved = (actor for actor in self.actors if actor.proof is not None and actor.proof.word == "unproved")
+        return next((f"{actor.name}: {actor.proof.reason}" for actor in unproved if actor.proof is not None), "")
+
     def __post_init__(self) -> None:
         self._check_header()
         _check_stats(self.stats)

@@ -18,8 +18,8 @@ SNAPSHOT = SnapshotId(2, "coordinator", 7)
 PHASES = {"stop": 0.02, "record": 0.05, "load": 0.531, "resume": 0.02}
 
 
-def seen(*recoveries, spares=0, since=None):
-    of = ("bank", 3, "running", "", None, None, 0, (), {}, (), recoveries, spares, since)
+def seen(*recoveries, spares=0, since=None, proved=({}, "")):
+    of = ("bank", 3, "running", "", None, None, 0, (), {}, (), recoveries, spares, since, *proved)
     return page.Seen(SystemStatus(*of), SnapshotConfig(), "/shots", "10.0.0.5:6379")
 
 
@@ -53,6 +53,15 @@ def test_it_counts_the_spare_processes():
     assert "spare processes 2 ready" in shown(seen(spares=2))
     assert "went back" not in shown(seen(spares=2))
     assert "spare" not in shown(seen())
+
+
+def test_it_says_what_was_proved_of_the_last_snapshot_and_why_not_of_the_first_other_one():
+    some = seen(proved=({"proved": 2, "alike": 1_000, "unproved": 1}, "alice: prove=False"))
+    assert "proofs 2 proved, 1,000 alike, 1 unproved (alice: prove=False)" in shown(some)
+    found = page._document(some)
+    assert (found["proofs"], found["unproved"]) == ({"proved": 2, "alike": 1000, "unproved": 1}, "alice: prove=False")
+    assert "proofs 3 plain snapshots" in shown(seen(proved=({"plain": 3}, "")))
+    assert "proofs" not in shown(seen())
 
 
 def test_a_script_reads_each_rollback():

@@ -46,7 +46,8 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     alice = Account.options(name="alice").remote(1)
     first = system.snapshot()
     kill_coordinator(system)
-    assert after_take_over(system.status).last_snapshot == first.id
+    found = after_take_over(system.status)
+    assert (found.last_snapshot, found.proofs) == (first.id, {"plain": 1})
     alice.deposit.tell(1)
     ray.get(alice.read.remote())
     second = after_take_over(system.snapshot)

@@ -69,6 +69,11 @@ def test_what_is_not_to_be_proved_is_committed_and_says_so(system):
     alice = Unproved.options(name="alice").remote()
     ray.get(alice.make.remote("Registered", "one"))
     assert proofs_of(system.snapshot()) == {"alice": "not proved: prove=False"}
+    bob = Holder.options(name="bob").remote()
+    ray.get(bob.make.remote("Plain"))
+    system.snapshot()
+    status = system.status()
+    assert (status.proofs, status.unproved) == ({"proved": 1, "unproved": 1}, "alice: prove=False")
 
 
 def test_a_prover_that_dies_is_started_again_and_ends_with_its_system(system):

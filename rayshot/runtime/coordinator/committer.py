@@ -68,6 +68,8 @@ class Committer:
         self._base: SnapshotId | None = None
         self.modules: frozenset[str] | None = None
         """Those that define the classes of the actors in the newest snapshot; None until a snapshot is known."""
+        self.proved: tuple[SnapshotId, dict[str, int], str] | None = None
+        """`Manifest.proofs` and `unproved` of the newest snapshot; None until one is known."""
         self._last_traces: dict[str, bytes] = {}
         self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
         self._reuse: Mapping[str, Chunk] = {}
@@ -197,6 +199,7 @@ class Committer:
         for name in ended:
             del self._last_traces[name]
         self.build_on(manifest)
+        self._note_proved(manifest)
         return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
 
     def stored_in(self, incarnation: int) -> set[SnapshotId]:
@@ -208,6 +211,13 @@ class Committer:
         """The newest snapshot of the life `incarnation` that is not deleted; None if it has none."""
         retained = self._repository.retained()
         return next((record for record in reversed(retained) if record.snapshot.incarnation == incarnation), None)
+
+    def take_up(self, incarnation: int) -> CommitRecord | None:
+        """As `newest_of`, for a coordinator that was started again: what was proved of the snapshot is known then."""
+        record = self.newest_of(incarnation)
+        if (manifest := self._manifest_of(record)) is not None:
+            self._note_proved(manifest)
+        return record
 
     def newest_that_advances(self, incarnation: int) -> SnapshotId | None:
         """The newest snapshot of the life `incarnation` that advances; None if it has none."""
@@ -310,6 +320,9 @@ class Committer:
         """This is the newest snapshot, and in this life's storage: the next one may use its bytes again."""
         self._base, self._reuse = manifest.snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
         self.modules = frozenset(actor.class_module for actor in manifest.actors if actor.class_pickle is None)
+
+    def _note_proved(self, manifest: Manifest) -> None:
+        self.proved = manifest.snapshot, manifest.proofs, manifest.unproved
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that do not have to be written again."""

@@ -394,7 +394,7 @@ class Life:
         if (fitted := self.members.fitted) is not None:
             remains.ended.update(fitted.left_out)
         self.members.know_ended(remains.ended)
-        self.runner.committed = self._committer.newest_of(self.incarnation)
+        self.runner.committed = self._committer.take_up(self.incarnation)
         self.runner.advanced = self._committer.newest_that_advances(self.incarnation)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
@@ -451,6 +451,7 @@ class Life:
                 "state": self.state,
                 "stop": self.stopped,
                 "committed": self.runner.committed,
+                "proved": self._committer.proved,
                 "aborted": self._metrics.aborted_count,
                 "let_go": (self.letting_go.since, self.letting_go.text),
             }

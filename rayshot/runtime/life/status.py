@@ -1,7 +1,7 @@
 """`SystemStatus`: what a system does now, in numbers for people."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,7 +74,9 @@ class SystemStatus:
     become actors in place of dead ones.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
-    `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
+    `last_taken_at` describe the newest snapshot committed in this life. `proofs` counts its states by what was proved
+    of them: "proved", "alike", "plain" or "unproved"; `unproved` names the first actor that is, and why. `aborted` is
+    the number of aborted snapshots.
     """
 
     name: str
@@ -90,12 +92,15 @@ class SystemStatus:
     recoveries: tuple[RecoveryReport, ...] = ()
     spares: int = 0
     cannot_go_back_since: datetime | None = None
+    proofs: Mapping[str, int] = field(default_factory=dict)
+    unproved: str = ""
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
     """The status from the answer of `Coordinator.status` and the messages that wait at the driver that asked."""
     waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
     stop, committed, (since, let_go) = report["stop"], report["committed"], report["let_go"]
+    of, *proved = report["proved"] or (None,)
     return SystemStatus(
         report["system"],
         report["incarnation"],
@@ -112,6 +117,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["recoveries"],
         report["spares"],
         None if since is None else datetime.fromtimestamp(since, UTC),
+        *(proved if committed and of == committed.snapshot else ()),
     )
 
 
