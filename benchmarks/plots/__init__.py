@@ -11,7 +11,7 @@ from benchmarks.plots.durability import draw_durable, draw_incremental, draw_log
 from benchmarks.plots.growth import draw_growth
 from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages, draw_metrics
 from benchmarks.plots.pressure import draw_backlog, draw_interval
-from benchmarks.plots.snapshots import draw_capture, draw_snapshot
+from benchmarks.plots.snapshots import draw_capture, draw_proving, draw_snapshot
 from benchmarks.plots.style import STYLE
 from benchmarks.plots.tables import draw_lake, draw_tables
 from benchmarks.report import Report
@@ -23,6 +23,7 @@ _DRAWINGS = {
     "references": draw_calls,
     "snapshot": draw_snapshot,
     "capture": draw_capture,
+    "proving": draw_proving,
     "growth": draw_growth,
     "interval": draw_interval,
     "backlog": draw_backlog,

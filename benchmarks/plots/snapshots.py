@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchmarks.phases import PACE
-from benchmarks.plots.style import OURS, PLAIN, TARGET, log_y, plain
+from benchmarks.plots.style import OURS, PLAIN, TARGET, log_x, log_y, plain, strips
 from benchmarks.report import Report
 from benchmarks.table import number
 
@@ -95,4 +95,14 @@ def draw_capture(report: Report) -> Any:
     memory.set_xlabel("snapshot")
     memory.set_ylabel("memory above the state, in states")
     memory.legend(loc="lower right")
+    return figure
+
+
+def draw_proving(report: Report) -> Any:
+    """A row for the first snapshots, for those with samples and for all behind the first, with and without trials."""
+    figure, axes = plt.subplots(figsize=(10, 4))
+    names = [series.name for series in report.series]
+    strips(axes, report, {name: (name, PLAIN if name.endswith("not proved") else OURS) for name in names})
+    log_x(axes)
+    axes.set_xlabel("ms until a snapshot is durable")
     return figure
