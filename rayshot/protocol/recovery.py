@@ -84,6 +84,13 @@ HOPELESS_STARTS_MAX = 2
 """The same where the state or the class is to blame, and another start would hardly help."""
 
 
+def pause_behind(start: int, *, hopeless: bool) -> float | None:
+    """Seconds between this start of a process, which failed, and its next one; None: it is not started again."""
+    if start >= (HOPELESS_STARTS_MAX if hopeless else STARTS_MAX):
+        return None
+    return 0.0 if start < STARTS_AT_ONCE else START_PAUSE_S
+
+
 class Phase(Enum):
     """Where a system is between two moments of work; the values are its words in `status()`."""
 
@@ -271,12 +278,13 @@ class Recovery:
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
-        if lost.start >= (HOPELESS_STARTS_MAX if lost.hopeless else STARTS_MAX):
+        pause_s = pause_behind(lost.start, hopeless=lost.hopeless)
+        if pause_s is None:
             return self._stop(f"{self.detail}; {lost.detail}", self.lost)
         self._waiting.add(lost.process)
         self._starts[lost.process] = lost.start + 1
         self._postponed.pop(lost.process, None)
-        if lost.start < STARTS_AT_ONCE:
+        if not pause_s:
             return (LoadProcess(self.life, lost.process, lost.start + 1),)
         return self._postpone(lost.process, lost.detail)
 

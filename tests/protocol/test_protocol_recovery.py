@@ -249,6 +249,7 @@ def test_the_past_counts_what_leads_nowhere() -> None:
         (after("bob", "bob", "bob", every_s=10.0), "bob", 4),
         (after("bob", "bob", "bob", commits=1, every_s=10.0), "bob", 4),
         (after("bob", "bob", "bob", commits=2, every_s=10.0), "bob", 0),
+        (after(*["bob"] * 50, commits=2, every_s=2.0), "bob", 0),
         (after("alice", "carol", "dave", every_s=10.0), "bob", 0),
         (after("bob", "alice", "carol", None, every_s=10.0), "bob", 1),
         (after("alice", None, None, every_s=10.0), None, 2),

@@ -63,6 +63,10 @@ class Odd:
         self.__dict__.update(state)
         if self.does("set_state", "raises"):
             raise ConnectionRefusedError("no such database")
+        if self.does("set_state", "mistakes"):
+            with (Path(self.folder) / "set_state-mistakes").open("a") as file:
+                file.write(".")
+            raise TypeError("this class takes no such state")
         if self.does("set_state", "kills"):
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -51,7 +51,8 @@ def test_states_messages_and_values_come_back_in_the_classes_of_today_and_the_le
 
 
 @pytest.mark.acceptance("G18")
-def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore_as_a_whole(new_system):
+def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore_as_a_whole(new_system, monkeypatch):
+    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)
     system = new_system()
     rich = Wallet.options(name="rich").remote(5000)
     poor = Wallet.options(name="poor").remote(1)

@@ -1,11 +1,13 @@
 """Hooks of an actor's class: `on_rollback` on the old object, `on_restore` on the new one, on the handlers' thread."""
 
+import logging
+
 import pytest
 import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from rayshot.errors import HookFailed, RestoreFailed
+from rayshot.errors import CodeMismatch, HookFailed, RestoreFailed
 from tests.runtime.healed import HEALS, Post, be_impatient, kill, pid_of, ring, until_it_runs, until_it_stops
 from tests.runtime.hooked import Clerk, Odd, Teller
 from tests.waiting import eventually
@@ -138,13 +140,55 @@ def test_a_state_that_kills_its_process_is_named_with_its_actor(new_system, tmp_
     assert "odd died while its state was loaded" in until_it_stops(system)
 
 
-def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path):
+def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path, monkeypatch):
+    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)
     system = new_system()
     odd(system, tmp_path)("on_restore-raises")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="no such socket") as raised:
         rayshot.restore(system.storage, system=system.name)
     assert isinstance(raised.value.__cause__, HookFailed)
+
+
+@pytest.mark.acceptance("S3")
+@pytest.mark.parametrize("hook", ["set_state", "on_restore"])
+def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_system, tmp_path, hook):
+    system = new_system()
+    odd(system, tmp_path)(f"{hook}-raises")
+    system.shutdown()
+    said = []
+
+    class Mends(logging.Handler):
+        """What refused answers again as soon as the program has said that it refuses."""
+
+        def emit(self, record):
+            if "odd could not be loaded" in record.getMessage():
+                said.append(record.getMessage())
+                (tmp_path / f"{hook}-raises").unlink()
+
+    log, mends = logging.getLogger("rayshot"), Mends(logging.WARNING)
+    log.addHandler(mends)
+    try:
+        restored = rayshot.restore(system.storage, system=system.name)
+    finally:
+        log.removeHandler(mends)
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("odd").read.remote()) == []
+    (text,) = said
+    assert text.startswith("odd could not be loaded, try 1: actor 'odd': ")
+    assert "no such" in text
+    assert text.endswith(". It is loaded again")
+
+
+@pytest.mark.acceptance("S3")
+def test_a_restore_loads_an_actor_twice_whose_class_does_not_take_its_state(new_system, tmp_path):
+    system = new_system()
+    odd(system, tmp_path)("set_state-mistakes")
+    system.shutdown()
+    with pytest.raises(RestoreFailed, match="takes no such state") as raised:
+        rayshot.restore(system.storage, system=system.name)
+    assert type(raised.value.__cause__) is CodeMismatch
+    assert (tmp_path / "set_state-mistakes").read_text() == ".."
 
 
 def test_what_on_restore_tells_arrives_in_the_new_life(new_system):

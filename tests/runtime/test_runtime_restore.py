@@ -27,7 +27,6 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.runtime.life.opening import start
-from rayshot.runtime.life.restoring import STARTS_MAX
 from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost
@@ -351,7 +350,7 @@ def test_a_living_system_is_not_restored_over(new_system):
 
 
 @pytest.mark.acceptance("B13", "X12")
-@pytest.mark.parametrize("deaths", [STARTS_MAX - 1, STARTS_MAX])
+@pytest.mark.parametrize("deaths", [2, 3])
 def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_times(
     new_system, tmp_path, monkeypatch, deaths
 ):
@@ -362,7 +361,8 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     doom = tmp_path / "shots" / "doom"
     doom.write_text(str(deaths))
     monkeypatch.setattr("rayshot.runtime.life.restoring.Host", DoomedHost)
-    if deaths < STARTS_MAX:
+    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 3)
+    if deaths < 3:
         restored = restore(new_system.made, system)
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
     else:

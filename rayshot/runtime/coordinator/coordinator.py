@@ -251,6 +251,13 @@ class Coordinator(Enrolling, Questions):
         """
         self._life.expect(ended, snapshot, origin, claimed=claimed, fitted=fitted)
 
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def lose(self, name: str) -> None:
+        """An actor could not be loaded, and is made again by its program. Raises SystemDown if the life was stopped."""
+        if (stop := self._life.stopped) is not None:
+            raise stop.error()
+        self._life.lose(name)
+
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
         """All actors are loaded: let the system run. Raises SystemDown if it was stopped meanwhile."""

@@ -149,6 +149,7 @@ class Life:
     def lose(self, name: str) -> Any | None:
         """See `Members.lose`."""
         with self.lock:
+            assert self.birth.loading or self.stopped is not None, f"{name} was lost in a life that runs"
             return self.members.lose(name)
 
     def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import RestoreFailed
+from rayshot.errors import Damaged, HookFailed, Incompatible, OutsideRefused, RestoreFailed
 from rayshot.model.resolution import Fit
+from rayshot.protocol.recovery import pause_behind
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
@@ -26,8 +27,8 @@ START_S = 300.0
 """If no actor gets ready for so many seconds, the restore fails because of processes that have not started or hang."""
 HANG_S = 60.0
 """A process answers while it loads; it may need some seconds while it unpickles one large value."""
-STARTS_MAX = 3
-"""An actor's process is made so often at most: Ray may place it on a dead node that Ray still takes for alive."""
+LOOK_S = 0.1
+"""While an actor waits to be made again, it is seen so often whether its pause is over."""
 
 
 def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, fitted: Fitted) -> None:
@@ -56,9 +57,12 @@ class _Loading:
         self._starts = Counter[str]()
         self._waiting: dict[Any, str] = {}
         """The answers that have not come yet, with their actors."""
+        self._pauses: dict[str, float] = {}
+        """Actors that are made again, and when, by time.monotonic."""
+        self._trouble = ""
 
     def run(self) -> None:
-        """Return when all actors are loaded. If a process dies before it joined the system, make the actor again.
+        """Return when all actors are loaded. One that is not is made again, as often as `pause_behind` says.
 
         Raises RestoreFailed if processes do not start or hang; the error of a failed load; NoAnswer of the coordinator.
         """
@@ -68,7 +72,14 @@ class _Loading:
 
         def all_are_loaded(timeout_s: float) -> bool:
             nonlocal due
-            loaded, _ = ray.wait([*self._waiting], num_returns=1, timeout=min(timeout_s, START_S))
+            for name in [name for name, at in self._pauses.items() if time.monotonic() >= at]:
+                del self._pauses[name]
+                self._make(name)
+            if not self._waiting:
+                time.sleep(LOOK_S)
+                return False
+            patience_s = min(timeout_s, LOOK_S if self._pauses else START_S)
+            loaded, _ = ray.wait([*self._waiting], num_returns=1, timeout=patience_s)
             for answer in loaded:
                 self._settle(answer)
             if loaded:
@@ -76,7 +87,7 @@ class _Loading:
             elif time.monotonic() >= due:
                 self._check_alive()
                 due = time.monotonic() + START_S
-            return not self._waiting
+            return not self._waiting and not self._pauses
 
         if self._waiting:
             wait_with_progress(all_are_loaded, self._describe)
@@ -97,10 +108,26 @@ class _Loading:
         try:
             ray.get(answer)
         except ray.exceptions.ActorDiedError as error:
-            if self._starts[name] == STARTS_MAX or error.actor_init_failed or name in self._joined():
+            if name in self._joined() or not self._retry(name, in_short(error), hopeless=error.actor_init_failed):
+                raise  # the coordinator gives up if one that has joined dies
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if not isinstance(cause, Damaged | Incompatible):
                 raise
-            log.warning("a process for %s died before it had started, another one is made: %s", name, in_short(error))
-            self._make(name)
+            if not self._retry(name, cause.message, hopeless=not isinstance(cause, HookFailed | OutsideRefused)):
+                raise
+
+    def _retry(self, name: str, why: str, *, hopeless: bool) -> bool:
+        """Make the actor again, in another process: this one may be the actor in part. Returns whether it is made."""
+        pause_s = pause_behind(self._starts[name], hopeless=hopeless)
+        if pause_s is None:
+            return False
+        self._trouble = f"{name} could not be loaded, try {self._starts[name]}: {why}"
+        log.warning("%s. It is loaded again%s", self._trouble, f" in {pause_s:g} s" if pause_s else "")
+        get_answer(self._identity.coordinator.lose.remote(name), the_coordinator(self._identity.system))
+        ray.kill(self._hosts[name])
+        self._pauses[name] = time.monotonic() + pause_s
+        return True
 
     def _joined(self) -> Mapping[str, Any]:
         actors: Mapping[str, Any] = get_answer(
@@ -127,8 +154,9 @@ class _Loading:
             )
 
     def _describe(self) -> str:
-        done = len(self._plans) - len(self._waiting)
-        return f"restoring: {done}/{len(self._plans)} loaded, waiting for {some_names(self._waiting.values())}"
+        missing = [*self._waiting.values(), *self._pauses]
+        done = f"restoring: {len(self._plans) - len(missing)}/{len(self._plans)} loaded"
+        return f"{done}, waiting for {some_names(missing)}{f'; {self._trouble}' if self._trouble else ''}"
 
 
 def _report(fit: Fit) -> None:
