@@ -214,7 +214,8 @@ def _hashes(seen: ClusterFacts) -> Iterator[Finding]:
     elif seed := seen.driver.hash_seed:
         yield Finding("hash seed", OK, f"{seed} everywhere: hash() of a text is the same in all processes")
     else:
-        yield Finding("hash seed", OK, "none: hash() of a text differs in each process, so no state may depend on it")
+        why = "none: hash() of a text differs in each process, so no state may depend on it"
+        yield Finding("hash seed", OK, f"{why}; init(hash_seed=...) gives the actors of a system one")
 
 
 def _operation(seen: ClusterFacts) -> Iterator[Finding]:

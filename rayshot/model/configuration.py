@@ -1,5 +1,6 @@
 """Settings that a user gives. Names are those of Ray Train where it has the same setting."""
 
+import secrets
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
@@ -11,6 +12,9 @@ from rayshot.protocol.identity import CHANDY_LAMPORT, MODES
 from rayshot.protocol.recovering import RecoveryPolicy
 
 SECONDS_MAX = 366 * 86400.0
+HASH_SEED_MAX = 2**32 - 1
+HashSeed = int | Literal["random"] | None
+"""The seed of `hash()` in all processes of a system's actors; "random": any, drawn once; None: each has its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +189,15 @@ def check_trace(trace: object) -> Trace:
     if trace is True or trace is False or trace == "full":
         return trace
     raise ConfigError(f"trace={trace!r}: give True for numbered events, 'full' to keep their messages too, or False")
+
+
+def draw_hash_seed(seed: object) -> int | None:
+    """The number that this setting stands for, None for none. Raises ConfigError if it is invalid."""
+    if seed == "random":
+        return secrets.randbelow(HASH_SEED_MAX + 1)
+    if seed is None or (type(seed) is int and 0 <= seed <= HASH_SEED_MAX):
+        return seed
+    raise ConfigError(f"hash_seed is {seed!r}; give a whole number from 0 to {HASH_SEED_MAX}, or 'random'")
 
 
 def _seconds(name: str, value: object, *, optional: bool = False, zero: bool = False) -> None:

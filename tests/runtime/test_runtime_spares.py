@@ -238,7 +238,7 @@ class Machine:
         monkeypatch.setattr(spares, "draining_nodes", dict)
         monkeypatch.setattr(spares.ray, "kill", self.ended.append)
 
-    def start(self, _spare, _name, _modules):
+    def start(self, *_):
         self.made.append(Process(self.nodes[len(self.made) % 2]))
         return self.made[-1]
 

@@ -58,7 +58,8 @@ def spawn_host(
     own = replace(identity, name=name, loading=loading, maker=maker, options=told)
     ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
-        return _prepared(host, specification.class_name, ray_name, specification.ray_options).remote(own)
+        wishes = _seeded(specification.ray_options, identity.hash_seed)
+        return _prepared(host, specification.class_name, ray_name, wishes).remote(own)
     except ValueError as error:
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
@@ -104,12 +105,25 @@ def name_taken(name: str, system: str) -> NameTaken:
     )
 
 
-def spawn_spare(spare: type, ray_name: str, modules: frozenset[str]) -> Any:
+def spawn_spare(spare: type, ray_name: str, modules: frozenset[str], hash_seed: int | None) -> Any:
     """Start a process of the class `spare`, see `spare.Spare`; returns its Ray handle at once.
 
     It gets a node where an actor without options may be.
     """
-    return _prepared(spare, spare.__name__, ray_name, {"scheduling_strategy": "SPREAD"}).remote(modules)
+    wishes = _seeded({"scheduling_strategy": "SPREAD"}, hash_seed)
+    return _prepared(spare, spare.__name__, ray_name, wishes).remote(modules)
+
+
+def _seeded(ray_options: Mapping[str, Any], hash_seed: int | None) -> Mapping[str, Any]:
+    """The options with the system's seed of `hash()`, if it has one; a variable that the user gave wins.
+
+    The specification does not have it: a snapshot would ask for its value, and an actor could become no spare process.
+    """
+    if hash_seed is None:
+        return ray_options
+    runtime_env = ray_options.get("runtime_env") or {}
+    variables = {"PYTHONHASHSEED": str(hash_seed), **(runtime_env.get("env_vars") or {})}
+    return {**ray_options, "runtime_env": {**runtime_env, "env_vars": variables}}
 
 
 def _prepared(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
-from rayshot.format.figures import FINAL
+from rayshot.format.figures import FINAL, HASH_SEED
 from rayshot.format.manifest import Chunk, Manifest
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
@@ -65,6 +65,7 @@ class Committer:
         self._repository = repository
         self._keyring: Keyring | None = None
         self._key_names = settings.keys
+        self._seed = {} if settings.hash_seed is None else {HASH_SEED: settings.hash_seed}
         self._base: SnapshotId | None = None
         self.modules: frozenset[str] | None = None
         """Those that define the classes of the actors in the newest snapshot; None until a snapshot is known."""
@@ -173,7 +174,7 @@ class Committer:
 
         Raises KeysMissing, StoreError, StateNotSerializable; then nothing of the snapshot is visible.
         """
-        snapshot, keyring = cut.snapshot, self._keyring
+        snapshot, keyring, taken = cut.snapshot, self._keyring, taken._replace(stats={**taken.stats, **self._seed})
         if keyring is None:
             raise KeysMissing(KEYS_MISSING)
         started = time.perf_counter()

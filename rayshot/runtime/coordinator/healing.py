@@ -145,7 +145,7 @@ class Healer:
         self._was_spare: set[str] = set()
         """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
         self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
-        self._spares = Spares(settings.system, settings.failure.spares)
+        self._spares = Spares(settings.system, settings.failure.spares, settings.hash_seed)
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)

@@ -43,10 +43,13 @@ class Waiting:
 
 
 class Spares:
-    """Keeps `count` processes ready. Not for several threads at once, but any may read `ready`, and call `close`."""
+    """Keeps `count` processes ready, with the system's `hash_seed`.
 
-    def __init__(self, system: str, count: int) -> None:
-        self._system, self._count = system, count
+    Not for several threads at once, but any may read `ready`, and call `close`.
+    """
+
+    def __init__(self, system: str, count: int, hash_seed: int | None = None) -> None:
+        self._system, self._count, self._hash_seed = system, count, hash_seed
         self._waiting: tuple[Waiting, ...] = ()
         self._paused_until = 0.0
 
@@ -78,7 +81,7 @@ class Spares:
 
     def _start(self, life: int, modules: frozenset[str]) -> Waiting:
         ray_name = spare_name(self._system, life, uuid.uuid4().hex)
-        host = spawn_spare(Spare, ray_name, modules)
+        host = spawn_spare(Spare, ray_name, modules, self._hash_seed)
         return Waiting(host, ray_name, modules, host.ready.remote(), host.until_taken.remote())
 
     def _remove(self, gone: Waiting) -> None:

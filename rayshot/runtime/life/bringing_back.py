@@ -7,6 +7,7 @@ from typing import NamedTuple
 import ray
 
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed
+from rayshot.format.figures import HASH_SEED
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.configuration import (
     CLAIM,
@@ -17,6 +18,7 @@ from rayshot.model.configuration import (
     check_claim,
     check_config,
     check_trace,
+    draw_hash_seed,
 )
 from rayshot.model.dead_mail import undeliverable
 from rayshot.protocol.identity import SnapshotId
@@ -88,6 +90,7 @@ def bring_back(
         loading=True,
         after=chosen.id.incarnation,
         pin=choice.pin,
+        hash_seed=draw_hash_seed(chosen.manifest.stats.get(HASH_SEED)),
     )
     try:
         identity = start(settings, keyring)

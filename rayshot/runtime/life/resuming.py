@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, SnapshotNotFound
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
+from rayshot.model.configuration import FailureConfig, HashSeed, SnapshotConfig, Trace, draw_hash_seed
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
@@ -53,6 +53,7 @@ def resume(
     rename_classes: RenamedClasses | None = None,
     skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
+    hash_seed: HashSeed = None,
 ) -> System:
     """Attach to a system that runs; else restore its latest snapshot; else begin it.
 
@@ -79,6 +80,7 @@ def resume(
         rename_classes: as for `rayshot.restore`.
         skip_missing_classes: as for `rayshot.restore`.
         options: as for `rayshot.restore`.
+        hash_seed: as for `rayshot.init`, where the system begins. Where it is restored, its snapshot says it.
 
     Raises:
         LivesElsewhere: within the last 60 s, a life of the system in another cluster has said that it runs. Two
@@ -89,6 +91,7 @@ def resume(
             `rayshot.init` and `rayshot.restore`. All errors that `begin` raises.
     """
     check_arguments(name, snapshot, failure, trace)
+    seed = draw_hash_seed(hash_seed)
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
     location, store = locate(storage)
@@ -124,7 +127,7 @@ def resume(
         keyring = load_keyring(local=is_local(location))
         failure = failure or FailureConfig()
         configs = failure.snapshots(snapshot), failure
-        settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True)
+        settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True, hash_seed=seed)
         return _begin(System(start(settings, keyring)), begin)
     except (ConfigError, ray.exceptions.ActorAlreadyExistsError) as error:
         running = _find_running(name)

@@ -6,7 +6,15 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError
-from rayshot.model.configuration import NO_CLAIM, Claim, FailureConfig, SnapshotConfig, Trace
+from rayshot.model.configuration import (
+    NO_CLAIM,
+    Claim,
+    FailureConfig,
+    HashSeed,
+    SnapshotConfig,
+    Trace,
+    draw_hash_seed,
+)
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
@@ -33,6 +41,7 @@ def init(
     failure: FailureConfig | None = None,
     trace: Trace = False,
     fresh: bool = False,
+    hash_seed: HashSeed = None,
 ) -> System:
     """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
 
@@ -53,6 +62,10 @@ def init(
             messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
         fresh: True begins with nothing, even if the storage holds snapshots of the system. These snapshots stay:
             retention keeps the last one of each earlier life. Ignored when attaching.
+        hash_seed: the seed of `hash()` of texts and bytes in all processes of the system's actors, now and behind each
+            rollback and restore, for states that depend on it: 0 to 4294967295, or "random", which draws one. By
+            default each process has its own, as in plain Ray. Such processes start in about a second, as Ray holds
+            none ready. Ignored when attaching.
 
     Raises:
         SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
@@ -62,6 +75,7 @@ def init(
             again.
     """
     check_arguments(name, snapshot, failure, trace)
+    seed = draw_hash_seed(hash_seed)
     location, store = locate(storage)
     ensure_ray()
     running = find_coordinator(name)
@@ -74,7 +88,7 @@ def init(
     keyring = load_keyring(local=is_local(location))
     failure = failure or FailureConfig()
     configs = failure.snapshots(snapshot), failure
-    settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh)
+    settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh, hash_seed=seed)
     try:
         return System(start(settings, keyring))
     except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster

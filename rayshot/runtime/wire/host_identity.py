@@ -22,6 +22,7 @@ class HostIdentity:
     Then `options` are the options with which Ray made the host, as a snapshot does not hold all of their values.
     `maker` is the driver that made the host, if one did.
     `cautions` says which actors handle their messages with care in this life, see `protocol.poison`.
+    `hash_seed` is the seed of `hash()` with which hosts are made, None if each process has its own.
     """
 
     system: str
@@ -37,6 +38,7 @@ class HostIdentity:
     heals: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     cautions: Mapping[str, Caution] = field(default_factory=dict)
+    hash_seed: int | None = None
 
     @property
     def life(self) -> bytes:

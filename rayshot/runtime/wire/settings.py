@@ -18,8 +18,8 @@ class SystemSettings:
     `loading`: the life is being restored, and begins no snapshot until it is told that all actors are loaded.
     `beginning`: nothing is committed before the first snapshot, which is requested when the `begin` function has
     returned. `fresh`: the life may begin even if the storage has snapshots of earlier lives. `pin` is the snapshot to
-    which its program goes back, see `store.pinning`. `keys` are the names of its keys, see `keyring`. Ray keeps this
-    object, so it does not hold the keys themselves.
+    which its program goes back, see `store.pinning`. `hash_seed` is that of the hosts, see HostIdentity. `keys` are the
+    names of its keys, see `keyring`. Ray keeps this object, so it does not hold the keys themselves.
     """
 
     system: str
@@ -33,9 +33,12 @@ class SystemSettings:
     fresh: bool = False
     after: int = 0
     pin: SnapshotId | None = None
+    hash_seed: int | None = None
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
         """The identity for hosts of the life `incarnation`, whose snapshots are taken as `config` says now."""
         timeout_s = RECORDER_TIMEOUTS * config.timeout_s
         told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
-        return HostIdentity(self.system, incarnation, COORDINATOR, *told, heals=self.failure.heals)
+        return HostIdentity(
+            self.system, incarnation, COORDINATOR, *told, heals=self.failure.heals, hash_seed=self.hash_seed
+        )
