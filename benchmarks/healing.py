@@ -30,6 +30,9 @@ CALLS_AT_ONCE = 50
 RATE = 3_000
 """Messages a second while actors are killed."""
 BETWEEN_KILLS_S, TICK_S = 3.0, 0.05
+PAUSES = FailureConfig()
+"""As a user has it: a system that goes back again and again for one cause pauses longer each time."""
+UNRELATED, BETWEEN_UNRELATED_S = 10, 10.0
 SMALL, SPARED, LARGE, LARGE_SPARED = (
     f"kill to caught up, {states}{spare}"
     for states in ("small states", "1 GB of states")
@@ -37,7 +40,7 @@ SMALL, SPARED, LARGE, LARGE_SPARED = (
 )
 IN_A_ROW = "100 in a row: one rollback"
 WITHOUT_TARGET, SPARED_TARGET, SLOWEST_TARGET = Target("<=", 4.0), Target("<=", 1.5), Target("<=", 3.0)
-COST_TARGET, SAME_TARGET = Target(">=", 0.97), Target("<=", 1.2)
+COST_TARGET, SAME_TARGET, UNRELATED_TARGET = Target(">=", 0.97), Target("<=", 1.2), Target("<=", 1.3)
 NONE_MORE = Target("<=", 0)
 REST_S = 70.0
 """Timers and idle workers of Ray are over by then."""
@@ -72,6 +75,7 @@ def run(*, short: bool) -> Report:
         spared_s = _kills(folder / "spared", count, 0, kills, spares=1)
         large_s = _kills(folder / "large", count, size, kills)
         large_spared_s = _kills(folder / "large-spared", count, size, kills, spares=1)
+        firsts_s, tenths_s = _unrelated(folder / "unrelated", count, short=short)
         row_s, grown = _many_in_a_row(folder / "row", in_a_row, rest_s)
     first, last = row_s[:PART], row_s[-PART:]
     killed = (
@@ -91,6 +95,8 @@ def run(*, short: bool) -> Report:
                 for way, samples in found.items()
             ),
             *(Series(which, "s", tuple(found)) for which, found, *_ in killed),
+            Series("ten unrelated kills: the first to caught up", "s", tuple(firsts_s)),
+            Series("ten unrelated kills: the tenth to caught up", "s", tuple(tenths_s)),
             Series(IN_A_ROW, "s", tuple(row_s)),
         ),
         (
@@ -100,6 +106,12 @@ def run(*, short: bool) -> Report:
             Figure.median_of("calls a second: healing / not", paired_ratios(called["heals"], called["stops"]), "x"),
             *(Figure.median_of(f"{which}: p50", found, "s", target) for which, found, target, _ in killed),
             *(Figure(f"{which}: p99", quantile(found, 0.99), "s", target=target) for which, found, _, target in killed),
+            Figure.median_of(
+                "kill to caught up: the tenth of ten unrelated kills / the first",
+                paired_ratios(tenths_s, firsts_s),
+                "x",
+                UNRELATED_TARGET,
+            ),
             Figure("the last ten of a row / the first ten", median(last) / median(first), "x", target=SAME_TARGET),
             *(
                 Figure(f"{what} more after the row", float(count), "", target=NONE_MORE)
@@ -149,13 +161,31 @@ def _call_rate(actors: Sequence[Any], seconds: float) -> float:
 # Kills --------------------------------------------------------------------------------------------------------------
 
 
-def _kills(folder: Path, count: int, size_bytes: int, kills: int, spares: int = 0) -> list[float]:
+def _unrelated(folder: Path, count: int, *, short: bool) -> tuple[list[float], list[float]]:
+    """The seconds of the first and of the last of some kills of one actor after the other, in some systems."""
+    rounds, kills, between_s = (1, 2, 0.0) if short else (3, UNRELATED, BETWEEN_UNRELATED_S)
+    took_s = [
+        _kills(folder / str(number), count, 0, kills, failure=PAUSES, between_s=between_s) for number in range(rounds)
+    ]
+    return [row_s[0] for row_s in took_s], [row_s[-1] for row_s in took_s]
+
+
+def _kills(
+    folder: Path,
+    count: int,
+    size_bytes: int,
+    kills: int,
+    spares: int = 0,
+    *,
+    failure: FailureConfig = HEALS,
+    between_s: float = BETWEEN_KILLS_S,
+) -> list[float]:
     """Seconds from the kill of one actor until all have handled what they were told, while a program goes on to tell.
 
     The states of the `count` actors have `size_bytes` together.
     """
     took_s: list[float] = []
-    failure = replace(HEALS, spares=spares)
+    failure = replace(failure, spares=spares)
     with rayshot.init("killed", storage=folder, failure=failure, snapshot=EVERY_SECOND) as system:
         actors = [
             rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote(size_bytes // count) for k in range(count)
@@ -164,7 +194,7 @@ def _kills(folder: Path, count: int, size_bytes: int, kills: int, spares: int = 
         system.snapshot()
         with _told(actors) as told:
             for done in range(kills):
-                time.sleep(BETWEEN_KILLS_S)
+                time.sleep(between_s)
                 wait_for(lambda: system.status().spares == spares or None, "the spare processes")
                 began = time.monotonic()
                 _kill(system, f"c{done % count}")
