@@ -9,6 +9,7 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
 from rayshot.runtime.wire.packets import pack
 from tests.runtime.workloads import Account, Occupant
@@ -247,7 +248,7 @@ def test_what_earlier_lives_gave_goes_in_time_however_often_the_system_goes_back
     for _ in range(3):  # the snapshot holds the calls 1 and 2 as handled
         now[0] += 2 * FETCHED_S / 3
         lives.append(Outcomes(threading.Lock()))
-        lives[-1].go_on_from({"driver:a": 2}, lives[-2])
+        lives[-1].go_on_from(SnapshotId(1, COORDINATOR, 1), {"driver:a": 2}, lives[-2])
     assert [lives[-1].fetch("driver:a", call_id, 0, call_id).value for call_id in (1, 2)] == [1, 2]
     settle(lives[-1], 3)
     assert lives[-1].fetch("driver:a", 3, 0, 3).value == 3

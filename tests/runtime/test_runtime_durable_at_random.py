@@ -64,7 +64,8 @@ class Threads:
 class Cut:
     """What a record holds: the numbers handled by driver, and the value of each call."""
 
-    def __init__(self, actor):
+    def __init__(self, actor, snapshot):
+        self.snapshot = snapshot
         self.handled = dict(actor.handled)
         self.values = dict(actor.values)
         self.place = sum(self.handled.values())
@@ -83,7 +84,7 @@ class Actor:
         self.calls = {driver: {} for driver in DRIVERS}  # number -> whether durable
         self.handled, self.values = dict.fromkeys(DRIVERS, 0), {}
         self.open, self.count = {}, 0
-        self.durable = Cut(self)
+        self.durable = Cut(self, snapshot(0))
         self.results, self.has_ended = {}, False
         self.plain = Threads(self, CALLS_AT_ONCE, durable=False)
         self.threads = Threads(self, DURABLE_AT_ONCE, durable=True)
@@ -124,7 +125,7 @@ class Actor:
         self.count += 1
         snapshot = SnapshotId(self.life, COORDINATOR, self.count)
         with self.lock:
-            self.open[snapshot] = Cut(self)
+            self.open[snapshot] = Cut(self, snapshot)
             self.outcomes.recorded(snapshot, dict(self.handled))
 
     def commit(self):
@@ -153,7 +154,7 @@ class Actor:
         self.handled, self.values = dict(self.durable.handled), dict(self.durable.values)
         after = self.new_outcomes()
         with self.lock:
-            after.go_on_from(dict(self.handled), before)
+            after.go_on_from(self.durable.snapshot, dict(self.handled), before)
         self.outcomes = after
 
     def break_connection(self):
@@ -276,7 +277,7 @@ def test_calls_of_one_driver_that_wait_on_keep_no_other_driver_from_what_is_dura
     settled(actor, "driver:b", 3)
     actor.record()
     actor.commit()
-    eventually(lambda: len(actor.results) == 3)
+    eventually(lambda: len(actor.results) == 3 and actor.outcomes.durable.is_full)
     retries = actor.threads.retries
     time.sleep(0.2)
     assert retries <= 3 * DURABLE_AT_ONCE + 3
@@ -292,6 +293,35 @@ def test_no_fetch_gives_its_place_up_where_it_helps_nobody(actor):
     eventually(lambda: len(actor.results) == 2)
     time.sleep(0.2)
     assert actor.threads.retries == 0
+
+
+def test_on_the_way_back_no_fetch_gives_its_place_up_where_it_helps_nobody(actor):
+    settled(actor, "driver:a", 20)
+    eventually(lambda: actor.outcomes.durable.is_full)
+    actor.go_back()
+    eventually(lambda: actor.outcomes.durable.is_full)
+    time.sleep(0.2)
+    assert actor.threads.retries == 0
+    actor.finish()
+    eventually(lambda: len(actor.results) == 20)
+    assert actor.threads.retries == 0
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_on_the_way_back_what_the_snapshot_holds_is_answered_though_others_have_all_threads(actor, is_told):
+    for number in range(1, 3 * DURABLE_AT_ONCE):
+        actor.threads.put(("driver:a", number, number))  # nobody handles these calls
+    eventually(lambda: actor.outcomes.durable.is_full)
+    settled(actor, "driver:b", 3)
+    actor.record()
+    if not is_told:
+        actor.outcomes.durable.committed = lambda _: None
+    actor.commit()
+    actor.go_back()
+    eventually(lambda: len(actor.results) == 3 and actor.outcomes.durable.is_full)
+    retries = actor.threads.retries
+    time.sleep(0.2)
+    assert actor.threads.retries == retries <= 2 * (3 * DURABLE_AT_ONCE + 3)
 
 
 def test_the_dead_and_those_whose_system_stops_wait_no_more(actor):

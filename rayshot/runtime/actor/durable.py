@@ -6,7 +6,8 @@ the coordinator says that such a snapshot is committed and advances: the system 
 Each waiting fetch takes one of DURABLE_AT_ONCE threads, which no other call uses, and further ones wait in a queue. A
 call of one driver may be durable, with its fetch in the queue, while the calls of another driver have all threads and
 wait on. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue. There is at
-most one round for each durable snapshot, as Ray writes a line for each fetch that it tries again.
+most one round for each durable snapshot, and none that helps nobody: Ray prints a traceback on the program's console
+for each fetch that it tries again.
 """
 
 import threading
@@ -58,8 +59,7 @@ class Durable:
 
     `ask` asks the coordinator to say at once, from now on, which snapshots are committed and advance. It is called when
     the first fetch waits. `_recorded` has what records hold, by snapshot, in the order of recording. `ends` counts the
-    fetches that have ended. `_has_news`: a snapshot was committed since the last round. `_goes_on`: fetches that waited
-    in an earlier life come again, and this life has had no round yet.
+    fetches that have ended. `_has_news`: there is a durable snapshot that has had no round yet.
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -70,16 +70,23 @@ class Durable:
         self._waiting: dict[tuple[str, int], DurableFetch] = {}
         self._turned: set[tuple[str, int]] | None = None
         self.ends = 0
-        self._has_news = self._goes_on = False
+        self._has_news = False
 
     @property
     def is_full(self) -> bool:
         """Whether all threads are taken."""
         return len(self._waiting) >= DURABLE_AT_ONCE
 
-    def go_on(self) -> None:
-        """A later life begins. Fetches that waited in the life before come again."""
-        self._goes_on = True
+    def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "Durable | None") -> None:
+        """This life begins at a durable snapshot that holds these messages. `before` is of the life before, if any.
+
+        Fetches that waited in that life come again.
+        """
+        held = Handled({}, {})
+        if before is not None:
+            held = before._recorded.get(snapshot, before._held)  # noqa: SLF001 - it may not know that this is committed
+        self._held = Handled(received, held.calls)
+        self._has_news = True
 
     def holds(self, sender: str, number: int) -> bool:
         """Whether a durable snapshot holds this message as handled."""
@@ -148,9 +155,8 @@ class Durable:
         `unfetched` are the calls of drivers whose outcomes nobody has fetched.
         """
         calls = self._held.calls
-        found = self._has_news and any(call_id <= calls.get(sender, 0) for sender, call_id in unfetched)
-        if self.is_full and (self._goes_on or found):
-            self._has_news = self._goes_on = False
+        if self.is_full and self._has_news and any(call_id <= calls.get(sender, 0) for sender, call_id in unfetched):
+            self._has_news = False
             self._turned = set(self._waiting)
             for fetch in self._waiting.values():
                 fetch.end(make_room=True)

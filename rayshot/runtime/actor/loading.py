@@ -85,7 +85,8 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
         if process.tracing.tracer is not None:
             process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.channels.mailbox.processed.update(plan.received)
-        process.outcomes.go_on_from({name: m for name, m in plan.received.items() if is_driver(name)}, before)
+        received = {name: m for name, m in plan.received.items() if is_driver(name)}
+        process.outcomes.go_on_from(plan.snapshot, received, before)
         past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)

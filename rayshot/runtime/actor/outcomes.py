@@ -103,6 +103,11 @@ class _Earlier:
     def _note(self, key: _Key, outcome: Outcome) -> None:
         self._given[key] = time.monotonic() + 2 * FETCHED_S, outcome
 
+    @property
+    def unfetched(self) -> Collection[_Key]:
+        """The calls whose outcomes nobody fetched."""
+        return self._unfetched.keys()
+
     def take(self, key: _Key) -> Outcome | None:
         """The outcome of a call, if it is known."""
         outcome = self._unfetched.pop(key, None)
@@ -168,18 +173,18 @@ class Outcomes:
         self._received: Mapping[str, int] = {}
         self._earlier = _Earlier()
 
-    def go_on_from(self, received: Mapping[str, int], before: "Outcomes | None") -> None:
-        """The actor was loaded from a snapshot that holds the messages up to these numbers as processed, by driver.
+    def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "Outcomes | None") -> None:
+        """The actor was loaded from this snapshot, which holds the messages `received` as processed, by driver.
 
         These calls do not come again. `before` has the outcomes that this process gave in the life before.
         """
         self._received = received
+        self.durable.go_on_from(snapshot, received, None if before is None else before.durable)
         if before is not None:
             self._earlier.add(before._earlier, before._kept, (before._fetched_before, before._fetched))  # noqa: SLF001
             self._go_on_ageing()
             if self._seen is not None and before._seen is not None:  # noqa: SLF001
                 self._seen.go_on_from(before._seen)  # noqa: SLF001
-            self.durable.go_on()
 
     def __bool__(self) -> bool:
         """Whether some outcomes have not been fetched."""
@@ -273,7 +278,7 @@ class Outcomes:
         sender, call_id = key
         assert number > 0, f"call {call_id} of {sender} does not say the number of its message"
         with self._lock:
-            if number <= self._received.get(sender, 0) or self.durable.holds(sender, number):
+            if self.durable.holds(sender, number):
                 return True
             if self._down is not None or sender in self._gone:
                 return False
@@ -282,7 +287,7 @@ class Outcomes:
         while not fetch.wait(STUCK_S if is_last else None):
             with self._lock:
                 if self.durable.ends == ends:
-                    self.durable.make_room(self._kept)
+                    self.durable.make_room((*self._kept, *self._earlier.unfetched))
                 ends = self.durable.ends
         with self._lock:
             return self.durable.holds(sender, number)
