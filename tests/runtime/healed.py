@@ -164,6 +164,11 @@ def pid_of(system, name):
     return system.status().actors[name].pid
 
 
+def pid_behind(handle):
+    """The process of a Ray actor."""
+    return ray.get(handle.__ray_call__.remote(lambda _: os.getpid()))
+
+
 def kill(system, *names):
     """SIGKILL, to all at once."""
     pids = [pid_of(system, name) for name in names]

@@ -2,20 +2,24 @@
 
 import os
 import signal
-import time
 
 import ray
 
 from rayshot.errors import SnapshotAborted, SystemStopped
+from tests.processes import runs
+from tests.runtime.healed import pid_behind
 from tests.waiting import eventually
 
 
 def kill_coordinator(system, *with_it):
-    """At once with the processes of the ids `with_it`: no new coordinator can have asked them."""
-    actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
-    for pid in (ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), *with_it):
+    """At once with the processes of the ids `with_it`: no new coordinator can have asked them.
+
+    Behind this the old one answers no more: whoever answers is the new one.
+    """
+    pids = (pid_behind(ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")), *with_it)
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    time.sleep(0.1)
+    eventually(lambda: not any(map(runs, pids)))
 
 
 def after_take_over(ask):

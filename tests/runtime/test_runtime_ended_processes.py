@@ -7,21 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import ray
 
 import rayshot
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.ray.cluster import connected_to
 from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
 from tests.processes import runs, search_path
-from tests.runtime.healed import goes_round, pid_of, report, started, until_it_runs
+from tests.runtime.healed import goes_round, pid_behind, pid_of, report, started, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-
-
-def pid_behind(handle):
-    return ray.get(handle.__ray_call__.remote(lambda _: os.getpid()))
 
 
 def pid_of_kind(system, kind):

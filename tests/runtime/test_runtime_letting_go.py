@@ -90,9 +90,8 @@ def test_if_anything_dies_meanwhile_it_stops_and_says_why_and_what_to_do(system,
 @pytest.mark.parametrize("also_dies", [False, True])
 def test_a_coordinator_that_takes_over_knows_it(system, also_dies):
     tell(system)
-    coordinator = system._identity.coordinator
     pid = pid_of(system, "killed")
-    ray.kill(coordinator, no_restart=False)
+    kill_coordinator(system)
     if also_dies:
         os.kill(pid, signal.SIGKILL)
         assert "it cannot go back since" in until_it_stops(system)

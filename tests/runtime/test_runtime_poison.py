@@ -11,6 +11,7 @@ from rayshot.errors import ConfigError, PoisonMessage
 from rayshot.format.signing import find_key
 from tests.runtime.healed import die_at, kill_in, report, ring, until_it_runs, until_it_stops
 from tests.runtime.poisoned import Cook, Eater, Stillborn
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -235,7 +236,7 @@ def test_a_coordinator_that_dies_while_an_actor_is_careful_delays_nothing_for_lo
     eater.eat.tell("poison")
     until_it_runs(system, 3)
     eventually(lambda: report(system)["incarnation"] >= 5 and report(system)["state"] == "running", 30)
-    ray.kill(system._identity.coordinator, no_restart=False)
+    kill_coordinator(system)
     for what in range(100):
         eater.eat.tell(what)
     eventually(lambda: eaten(system, eater) == list(range(100)), 60)

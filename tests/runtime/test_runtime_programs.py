@@ -20,6 +20,7 @@ from rayshot.runtime.life import attaching, enrolment
 from rayshot.runtime.life.line import Line
 from tests.processes import search_path
 from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -89,7 +90,7 @@ def test_it_goes_on_through_rollbacks_and_deaths_of_the_coordinator(system):
     until_it_runs(system)
     system.wait_until_running(30)
     assert ended(start(system, dies_at=60)) == 0
-    ray.kill(system._identity.coordinator, no_restart=False)
+    kill_coordinator(system)
     until_it_runs(system, life=1)
     told = ended(start(system, dies_at=90))
     assert told >= 50
@@ -128,7 +129,7 @@ def test_whatever_is_killed_each_line_counts_once_and_in_order(system):
         assert out.strip().isdecimal(), errors
         told.append(int(out))
         if chance.random() < 0.5:
-            ray.kill(system._identity.coordinator, no_restart=False)
+            kill_coordinator(system)
     until_it_runs(system, life=1)
     ended(start(system))
     assert lines_of(system) == list(range(LINES)), told
@@ -153,8 +154,7 @@ def test_while_a_program_lives_no_other_gets_its_name(system, monkeypatch):
 
 def test_a_coordinator_that_takes_over_knows_who_has_a_name(system):
     attached = attached_as(system)
-    coordinator = system._identity.coordinator
-    ray.kill(coordinator, no_restart=False)
+    kill_coordinator(system)
     until_it_runs(system, life=1)
     in_coordinator(system, DEATH_S=1.0)
     with pytest.raises(NameInUse):

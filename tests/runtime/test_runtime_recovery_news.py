@@ -10,6 +10,7 @@ import rayshot
 from rayshot import FailureConfig
 from rayshot.errors import ConfigError
 from tests.runtime.healed import HEALS, die_at, kill_in, report, started, until_it_runs
+from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -76,7 +77,7 @@ def test_a_coordinator_that_came_later_tells_of_the_life_that_runs(new_system):
     until_it_runs(system)
     eventually(lambda: len(heard) == 1, 10)
     committed(system)
-    ray.kill(system._identity.coordinator, no_restart=False)
+    kill_coordinator(system)
     now = until_it_runs(system)
     (found,) = now["recoveries"]
     assert (found.life, found.snapshot, found.actor) == (2, heard[0].snapshot, "post1")

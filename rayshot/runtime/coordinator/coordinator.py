@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -28,6 +29,7 @@ from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
+from rayshot.runtime.ray import notes
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.ray.roster import has_rosters
 from rayshot.runtime.ray.sigterm import die_at_sigterm
@@ -49,10 +51,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
 REPORT_S = 10.0
+REPLACED_S = 600.0
+"""Whoever asks for the status within so many seconds is told that this coordinator took the place of a silent one."""
 END_S = 0.5
 """A process of no use is ended so many seconds after it has heard that: Ray writes an error for one that dies first."""
 STORAGE_AWAY = "system %r waits for its storage: %s; is its volume mounted?"
-GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": CALLS_MAX, "drivers": 4, "stay": 1}
+GROUPS = {"control": 4, "ask": 4, "wait": 32, "news": CALLS_MAX, "drivers": 4, "stay": 1, "hello": 1}
 
 
 def _begin(settings: SystemSettings, owner: str) -> "Committer":
@@ -86,8 +90,10 @@ class Coordinator(Enrolling, Questions):
         owner = ray.get_runtime_context().get_actor_id()
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         committer = _begin(settings, owner)
+        self._silent_at = 0.0
         if was_restarted():
             self.find_drivers()
+            self._silent_at = float(notes.of_silence(settings.system).all().get("at", 0.0))
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
         self._life = self._latest = life = Life(settings, committer, own, self._healer)
         life.start()
@@ -282,7 +288,13 @@ class Coordinator(Enrolling, Questions):
         healing = {"recovering": "", "recoveries": (), "spares": 0} if self._healer is None else self._healer.status()
         if status["state"] != RECOVERING:
             healing["recovering"] = ""  # it has died since then, or runs again
-        return {**status, **healing}
+        return {**status, **healing, "replaced": self._why_replaced()}
+
+    def _why_replaced(self) -> str:
+        if time.time() - self._silent_at > REPLACED_S:
+            return ""
+        at = datetime.fromtimestamp(self._silent_at, UTC)
+        return f"its coordinator did not answer, and was started again at {at:%H:%M:%S} UTC"
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def recoveries(self, above: int, life: int) -> tuple[RecoveryReport, ...]:

@@ -19,6 +19,10 @@ class Inquiry:
     _life: "Life"
     _settings: "SystemSettings"
 
+    @ray.method(concurrency_group="hello")
+    def hello(self) -> None:
+        """Answers at once, whatever else is done here. The call fails if Ray starts the coordinator again."""
+
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def version(self) -> str:
         """The version of rayshot here: programs with another version learn it before they ask anything else."""

@@ -128,6 +128,7 @@ class Life:
                 self.give_up("its coordinator died while its first actors were made")
         if committer.fenced is not None:
             self.fenced(committer.fenced)
+        self.members.make_guard()
         self._start_parts()
         if self.birth.state == RUNNING:
             self.members.roster.mark()

@@ -147,6 +147,10 @@ class Members:
         if len(self.passed_over) > DEAD_LETTERS_MAX:
             del self.passed_over[next(iter(self.passed_over))]
 
+    def make_guard(self) -> None:
+        """There is a vault on the coordinator's node, also if no actor is: see `guard`."""
+        self._make_vault(ray.get_runtime_context().get_node_id())
+
     def inherit(self, before: "Members") -> None:
         """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out."""
         self.passed_over, self.fitted = dict(before.passed_over), before.fitted

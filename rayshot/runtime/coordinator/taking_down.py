@@ -35,3 +35,4 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
     notes.of_programs(system).clear()
     notes.of_drivers(system).clear()
     notes.of_fits(system).clear()
+    notes.of_silence(system).clear()

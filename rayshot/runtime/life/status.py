@@ -69,7 +69,8 @@ class SystemStatus:
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
     says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs let go of what they told,
     `detail` says so, and `cannot_go_back_since` since when. It also names handlers that have run for a minute: nothing
-    that waits behind them is handled, and no snapshot is taken. `recoveries` are the times that it went back, since its
+    that waits behind them is handled, and no snapshot is taken. For ten minutes it says that the coordinator was silent
+    and was replaced. `recoveries` are the times that it went back, since its
     coordinator began; one that was started again knows of the life that it found too. `spares` processes are ready to
     become actors in place of dead ones.
 
@@ -107,7 +108,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["state"],
         str(stop.error())
         if stop
-        else report["recovering"] or "; ".join(filter(None, (let_go, *_long_handlers(report)))),
+        else report["recovering"] or "; ".join(filter(None, (report["replaced"], let_go, *_long_handlers(report)))),
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],

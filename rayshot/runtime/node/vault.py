@@ -2,7 +2,7 @@
 
 It is a separate process, so writing takes no time from the actors, and their records can still be written after they
 have died. Until then the records are in shared memory: a small state as a Ray object, a large one as the spool file
-that a child of the actor wrote.
+that a child of the actor wrote. On the coordinator's node it also guards the coordinator, see `guard`.
 """
 
 import os
@@ -24,6 +24,7 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
+from rayshot.runtime.node.guard import Guard
 from rayshot.runtime.node.proofs import Proofs, RecordedState
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.whereabouts import find_surroundings
@@ -45,7 +46,7 @@ DYING_S, DYING_POLL_S = 5.0, 0.02
 
 
 class Vault:
-    """A Ray actor. Each node has one for each life of a system."""
+    """A Ray actor. The coordinator's node has one, and each node with actors, through all lives of a system."""
 
     def __init__(self, system: str, storage: str) -> None:
         die_at_sigterm()
@@ -58,6 +59,8 @@ class Vault:
         self._proofs = Proofs(lambda actor, life: find_surroundings(system, life, actor))
         know_references()
         sweep_spools(spool_folder())
+        self._guard = Guard(system)
+        self._guard.start()
 
     @ray.method(concurrency_group="store")
     def store(

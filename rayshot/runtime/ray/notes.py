@@ -1,4 +1,4 @@
-"""What a coordinator notes for one that is started again: small maps in the key-value store of Ray's control service.
+"""What is noted for a coordinator that is started again: small maps in the key-value store of Ray's control service.
 
 They are there as long as the processes of the system can be, beside its rosters.
 """
@@ -53,6 +53,11 @@ def of_programs(system: str) -> Notes:
 def of_fits(system: str) -> Notes:
     """The snapshots that only the program could load that restored the system, see `fitted`, for all lives."""
     return Notes(f"rayshot-fits/{system}/")
+
+
+def of_silence(system: str) -> Notes:
+    """The Unix time at which its coordinator was last killed because it was silent, see `guard`."""
+    return Notes(f"rayshot-silence/{system}/")
 
 
 def of_drivers(system: str) -> Notes:

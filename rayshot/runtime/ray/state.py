@@ -40,6 +40,16 @@ def was_just_away(handle: Any, within_s: float) -> bool:
     return found["State"] == "RESTARTING" or (found["NumRestarts"] > 0 and time.time() - began_s < within_s)
 
 
+def runs_here(handle: Any) -> bool:
+    """Whether a Ray actor is on the node of this process, and its constructor has returned. Raises as `draining_nodes`.
+
+    Until then its calls wait, though nothing is wrong.
+    """
+    found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - see `was_just_away`
+    own: str = ray.get_runtime_context().get_node_id()
+    return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", own)
+
+
 def own_place() -> bytes:
     """Where this process is, for `gone`."""
     context = ray.get_runtime_context()

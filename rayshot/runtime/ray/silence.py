@@ -1,11 +1,11 @@
-"""How hosts are found that neither work nor die: a stopped process, or one that is cut off.
+"""How Ray actors are found that neither work nor die: a stopped process, or one that is cut off.
 
-A call to such a host never fails, so no watch sees it. A host whose handler takes long still answers, because other
+A call to such a process never fails, so no watch sees it. One whose handler takes long still answers, because other
 threads answer questions.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,8 @@ class _Question:
 class Silence:
     """Asks hosts whether they live, and kills those that stay silent for `silent_s` seconds, by default SILENT_S."""
 
-    def __init__(self, silent_s: float | None = None) -> None:
-        self._silent_s = silent_s
+    def __init__(self, silent_s: float | None = None, kill: Callable[[Any], None] = ray.kill) -> None:
+        self._silent_s, self._kill = silent_s, kill
         self._asked: dict[str, _Question] = {}
         self._looked_at = 0.0
 
@@ -48,8 +48,9 @@ class Silence:
             if question is None or question.host != host or self._has_answered(question, now):
                 self._asked[name] = _Question(host, now, host.hello.remote())
             elif now - question.asked_at >= silent_s:
-                log.error("%s has not answered for %g s: its process is killed", name, now - question.asked_at)
-                ray.kill(host)
+                log.error("%s has not answered for %.0f s: its process is killed", name, now - question.asked_at)
+                self._kill(host)
+                question.asked_at = now  # Ray may need some seconds to end a process that is stopped
 
     def _has_answered(self, question: _Question, now: float) -> bool:
         """Whether there is an answer, or an error, and the next question is due."""
