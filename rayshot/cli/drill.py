@@ -1,34 +1,52 @@
 """`rayshot drill`: a rehearsal of a restore, one actor after the other, each in a scratch process."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 from rich.text import Text
 
 from rayshot.cli import documents
+from rayshot.cli.classes_option import Classes, classes_option, finding_classes
 from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRIED, UNSOUND
 from rayshot.cli.grid import Cell, Column, console, grid, heading, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.words import plural
-from rayshot.format.entries import ActorEntry
 from rayshot.format.pickling import dump_names
 from rayshot.format.signing import find_trusted_keys
-from rayshot.model.specification import ActorSpecification
+from rayshot.format.slots import SlottedMessage
+from rayshot.model.resolution import Fit, fit
+from rayshot.protocol.identity import Channel
 from rayshot.proving.prover import Prover, spread
 from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import NO_CODE, Answer, Trial
+from rayshot.proving.trial import NO_CODE, Answer, Messages, Trial
+from rayshot.simulation.actors.snapshot_loading import read_channel
+from rayshot.simulation.bodies.world_snapshot import RecordedChannel
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
 
 LOAD_S = 600.0
-"""One state may take so many seconds."""
+"""One state, or the messages of one channel, may take so many seconds."""
 _SHOWN = {
     "proved": ("came back", "green"),
     "refuted": ("does not come back", "red"),
     "unproved": ("not tried to the end", "yellow"),
 }
+
+
+class _Loaded(NamedTuple):
+    """The answers for the states of actors, by name, and for the messages in flight on channels."""
+
+    actors: dict[str, Answer]
+    channels: dict[Channel, Answer]
+
+    @property
+    def answers(self) -> list[Answer]:
+        return [*self.actors.values(), *self.channels.values()]
 
 
 @click.command()
@@ -38,74 +56,112 @@ _SHOWN = {
 @click.option(
     "--allow-unsigned", is_flag=True, help="Load a snapshot that is not signed by a trusted key: it runs its code."
 )
+@classes_option
 @json_option()
-def drill(storage: str, system: str | None, snapshot: str | None, *, allow_unsigned: bool, as_json: bool) -> None:
-    """Load the state of every actor of one snapshot, as a restore does, and say which came back.
+def drill(
+    storage: str, system: str | None, snapshot: str | None, *, allow_unsigned: bool, classes: Classes, as_json: bool
+) -> None:
+    """Load the state of every actor and the messages in flight, as a restore does, and say which came back.
 
     Each is loaded in a scratch process of its own, one after the other, with the classes of this machine: run it where
     the actors' modules can be imported. Classes migrate states and take them with their `__setstate__`; no `on_restore`
-    and no handler runs, and nothing needs Ray. It executes code of the snapshot, so the snapshot must be signed by a
-    trusted key, as for a restore. Messages in flight are not loaded.
+    and no handler runs, and nothing needs Ray. Messages are loaded channel by channel, up to the first one that does
+    not come back. It executes code of the snapshot, so the snapshot must be signed by a trusted key, as for a restore.
 
-    It ends with 1 if a state does not come back, with 14 if a module or class is not here, and with 18 if a state could
-    not be tried to the end, for example because a server refused.
+    It ends with 1 if a state or message does not come back, with 14 if a module or class is not here, and with 18 if
+    one could not be tried to the end, for example because a server refused.
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     check_trust(found, find_trusted_keys(), allow_unsigned=allow_unsigned)
-    answers = dict(_answers(found))
+    with finding_classes(), contextlib.redirect_stdout(sys.stderr):  # what modules print is not part of the document
+        fitting = fit(found.manifest, found.read, classes.moved, skip_missing_classes=classes.skip_missing)
+    loaded = _load(found, fitting)
     if as_json:
-        rows = [{"actor": name, **answer._asdict()} for name, answer in answers.items()]
-        click.echo(documents.dump({"system": found.system, "snapshot": str(found.id), "actors": rows}))
+        click.echo(documents.dump(_document(found, loaded)))
     else:
-        _show(found, answers)
-    raise click.exceptions.Exit(_code(answers))
+        _show(found, loaded)
+    raise click.exceptions.Exit(_code(loaded.answers))
 
 
-def _answers(found: Snapshot) -> Iterator[tuple[str, Answer]]:
-    prover = Prover(Surroundings.here())
+def _load(found: Snapshot, fitting: Fit) -> _Loaded:
+    """Load all, one after the other. Raises Damaged and StoreError."""
+    prover, names = Prover(Surroundings.here()), dump_names(fitting.names)
+    packed = {name: specification.pack() for name, specification in fitting.specifications.items()}
+    actors, channels = {}, {}
     try:
-        for actor in found.manifest.actors:
+        for actor in fitting.manifest.actors:
             if actor.state is not None:
-                yield actor.name, _try(prover, found, actor)
+                parts = [found.read(blob) for blob in (actor.state.stream, *actor.state.buffers)]
+                whole = Trial(actor.name, packed[actor.name], _sizes(parts), LOAD_S, names, actor.version)
+                actors[actor.name] = _ask(prover, whole, parts)
+        for entry in fitting.manifest.channels:
+            recorded = read_channel(found, found.channel(entry.sender, entry.receiver))
+            if recorded.count:
+                parts, messages = _laid_out(recorded)
+                of_receiver = entry.receiver, packed[entry.receiver], _sizes(parts)
+                trial = Trial(*of_receiver, LOAD_S, names, messages=messages)
+                channels[recorded.channel] = _ask(prover, trial, parts)
     finally:
         prover.close()
+    return _Loaded(actors, channels)
 
 
-def _try(prover: Prover, found: Snapshot, actor: ActorEntry) -> Answer:
-    """Load one actor. Raises Damaged and StoreError."""
-    assert actor.state is not None
-    by_value = None if actor.class_pickle is None else found.read(actor.class_pickle)
-    specification = ActorSpecification(
-        actor.class_module, actor.class_name, by_value, actor.methods, actor.options, actor.version
-    )
-    parts = [found.read(blob) for blob in (actor.state.stream, *actor.state.buffers)]
-    sizes = tuple(map(len, parts))
+def _ask(prover: Prover, trial: Trial, parts: Sequence[bytes]) -> Answer:
     file = spread(parts)
     try:
-        return prover.ask(Trial(actor.name, specification.pack(), sizes, LOAD_S, dump_names({}), actor.version), file)
+        return prover.ask(trial, file)
     finally:
         os.close(file)
 
 
-def _show(found: Snapshot, answers: dict[str, Answer]) -> None:
-    columns = [Column("actor", style="bold"), Column("state"), Column("why")]
+def _sizes(parts: Sequence[bytes]) -> tuple[int, ...]:
+    return tuple(map(len, parts))
+
+
+def _laid_out(recorded: RecordedChannel) -> tuple[list[bytes], Messages]:
+    """Messages and what lies beside them as one sequence of parts, and what each of these is."""
+    parts: list[bytes] = []
+    messages = []
+    for number, body in enumerate(recorded.bodies, recorded.received + 1):
+        slots = body.slots if isinstance(body, SlottedMessage) else ()
+        parts += [body, *(part for slot in slots for part in slot.content.parts)]
+        messages.append((number, tuple((slot.kind, len(slot.content.parts)) for slot in slots)))
+    return parts, tuple(messages)
+
+
+def _document(found: Snapshot, loaded: _Loaded) -> dict[str, Any]:
+    return {
+        "system": found.system,
+        "snapshot": str(found.id),
+        "actors": [{"actor": name, **answer._asdict()} for name, answer in loaded.actors.items()],
+        "channels": [{**channel._asdict(), **answer._asdict()} for channel, answer in loaded.channels.items()],
+    }
+
+
+def _show(found: Snapshot, loaded: _Loaded) -> None:
+    columns = [Column("actor or channel", style="bold"), Column("state or messages"), Column("why")]
     rows: list[list[Cell]] = [
-        [name, Text(_SHOWN[answer.word][0], style=_SHOWN[answer.word][1]), _why(answer)]
-        for name, answer in answers.items()
+        [str(name), Text(_SHOWN[answer.word][0], style=_SHOWN[answer.word][1]), _why(answer)]
+        for name, answer in (*loaded.actors.items(), *loaded.channels.items())
     ]
-    back = sum(answer.word == "proved" for answer in answers.values())
-    said = f"{back:,} of {plural(len(answers), 'actor')} came back"
-    console().print(sections([heading(found.system, str(found.id), said)], [grid(columns, rows)]))
+    said = [f"{_back(loaded.actors)} of {plural(len(loaded.actors), 'actor')} came back"]
+    if loaded.channels:
+        said.append(f"and the messages of {_back(loaded.channels)} of {plural(len(loaded.channels), 'channel')}")
+    console().print(sections([heading(found.system, str(found.id), " ".join(said))], [grid(columns, rows)]))
+
+
+def _back(answers: Mapping[Any, Answer]) -> str:
+    return f"{sum(answer.word == 'proved' for answer in answers.values()):,}"
 
 
 def _why(answer: Answer) -> str:
     return f"{answer.path}: {answer.reason}" if answer.path else answer.reason
 
 
-def _code(answers: dict[str, Answer]) -> int:
-    words = {answer.word for answer in answers.values()}
+def _code(answers: Sequence[Answer]) -> int:
+    words = {answer.word for answer in answers}
     if "refuted" in words:
         return UNSOUND
-    if any(answer.error in NO_CODE for answer in answers.values()):
+    if any(answer.error in NO_CODE for answer in answers):
         return INCOMPATIBLE
     return NOT_TRIED if "unproved" in words else FINE

@@ -3,20 +3,21 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from rayshot.cli import documents, words
+from rayshot.cli.classes_option import Classes, classes_option, finding_classes
 from rayshot.cli.difference import sides
 from rayshot.cli.exits import FINE, UNSOUND, leave
 from rayshot.cli.grid import ROWS_MAX, console, heading
 from rayshot.cli.json_option import json_option
 from rayshot.cli.secrets_option import secrets_option
-from rayshot.errors import ActorDied, CodeMismatch
+from rayshot.errors import ActorDied
 from rayshot.format.inert import jsonable
 from rayshot.format.redaction import shown_call
 from rayshot.simulation.actors.schedule import STEPS_MAX
@@ -31,13 +32,6 @@ NUMBER_LENGTH_MAX = 9
 HELP = "Enter: any of these.  A number: that message.  b: branch.  u: back to before the branch.  s: states.  q: quit."
 
 
-class _Classes(NamedTuple):
-    """Where classes went, and whether to leave out the actors whose classes are gone."""
-
-    moved: Mapping[str, str]
-    skip_missing_classes: bool
-
-
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
@@ -46,14 +40,7 @@ class _Classes(NamedTuple):
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
 @click.option("--interactive", is_flag=True, help="Ask before each step which message comes next.")
 @click.option("--allow-unsigned", is_flag=True, help="Load the snapshot although no trusted key has signed it.")
-@click.option(
-    "--rename-class",
-    "moved",
-    metavar="OLD=NEW",
-    multiple=True,
-    help="The new name of a class: old.module.Class=new.module.Class. You may give it several times.",
-)
-@click.option("--skip-missing-classes", is_flag=True, help="Leave out actors whose class is gone, as a restore can.")
+@classes_option
 @json_option()
 @secrets_option
 def replay(
@@ -65,8 +52,7 @@ def replay(
     *,
     allow_unsigned: bool,
     interactive: bool,
-    moved: Sequence[str],
-    skip_missing_classes: bool,
+    classes: Classes,
     as_json: bool,
 ) -> None:
     """Continue from one snapshot, message by message.
@@ -80,7 +66,6 @@ def replay(
         raise click.UsageError("--interactive and --json do not go together")
     if interactive and not _is_terminal():
         raise click.UsageError("--interactive needs a terminal")
-    classes = _Classes(_renamed(moved), skip_missing_classes)
     found = open_storage(storage).system(system).snapshot(snapshot)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
@@ -107,33 +92,15 @@ def replay(
         _show_states(terminal, world)
 
 
-def _renamed(moved: Sequence[str]) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in moved]
-    for old, _, new in pairs:
-        if not old or not new:
-            raise click.UsageError("--rename-class takes old.module.Class=new.module.Class")
-    return {old: new for old, _, new in pairs}
-
-
-def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: bool) -> SimulatedSystem:
-    try:
+def _load(snapshot: Snapshot, seed: int, classes: Classes, *, allow_unsigned: bool) -> SimulatedSystem:
+    with finding_classes():
         return SimulatedSystem.from_snapshot(
             snapshot,
             seed=seed,
             allow_unsigned=allow_unsigned,
             rename_classes=classes.moved,
-            skip_missing_classes=classes.skip_missing_classes,
+            skip_missing_classes=classes.skip_missing,
         )
-    except CodeMismatch as error:
-        lost = error.evidence.get("classes")
-        if not lost:
-            raise
-        raise CodeMismatch(
-            f"the actors' code cannot be found: no {', '.join(lost)} here. Run this in the folder in which the "
-            "application runs, say with PYTHONPATH where its modules are, with --rename-class where a class "
-            "went, or with --skip-missing-classes that its actors are left out",
-            **error.evidence,
-        ) from error
 
 
 def _walk(world: SimulatedSystem, steps: int) -> Iterator[Step]:

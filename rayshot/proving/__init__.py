@@ -1,1 +1,1 @@
-"""Scratch processes that load recorded states: they prove while all live that a restore could."""
+"""Scratch processes that load recorded states and messages: they prove while all live that a restore could."""

@@ -11,16 +11,21 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rayshot.errors import CodeMismatch
 from rayshot.format.failing_part import find_failing_part
 from rayshot.format.outline import globals_of
 from rayshot.format.pickling import Keeping, load_names, load_state
 from rayshot.format.references import provide_references
 from rayshot.model.cell import Cell
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.specification import ActorSpecification, find_class
+from rayshot.model.specification import ActorSpecification, find_global
+from rayshot.proving.in_flight import load_messages
 from rayshot.proving.trial import PROVED, Answer, Trial, judge
+
+if TYPE_CHECKING:
+    from rayshot.format.by_value import Names
 
 LOOKED_THROUGH_BYTES_MAX = 1 << 20
 """A longer stream is not searched for modules to import before it is loaded."""
@@ -43,6 +48,8 @@ class Load:
         self._keeping = Keeping()
         self._made: list[Any] = []
         self._parts = _mapped(descriptor, trial.sizes)
+        self._names: Names = {}
+        self._message = 0
 
     def import_modules(self) -> None:
         """Import what the class and the state need: it may take long, and much address space, which is not theirs."""
@@ -57,7 +64,10 @@ class Load:
                         importlib.import_module(module)
 
     def run(self, *, exactly: bool) -> Answer:
-        """Load the state. `exactly`: more slowly, and an error comes with the path to the part that raised it."""
+        """Load the state, or the messages.
+
+        `exactly`: more slowly, and an error of the state comes with the path to the part that raised it.
+        """
         if not self._trial.is_whole:
             _limit_memory(sum(self._trial.sizes))
         provide_references(_Reference, _value_of, _Reference)
@@ -65,24 +75,42 @@ class Load:
             self._load(exactly=exactly)
         except BaseException as error:  # noqa: BLE001 - loading runs any code, and whatever it raises is the answer
             self._made.append(error)
-            answer = judge(error)
+            answer = judge(self._of_code(error))
+            if self._message:
+                return answer._replace(path=f"message {self._message}")
             return answer._replace(path=self._path()) if exactly and answer.word == "refuted" else answer
         return PROVED
 
     def _load(self, *, exactly: bool) -> None:
         trial = self._trial
         specification = ActorSpecification.unpack(trial.specification)
-        names = None if trial.names is None else load_names(trial.names)
-        specification = specification if names is None else _of_today(specification.recast(names))
-        cell = Cell(trial.actor, _Nowhere(), time.monotonic, Coroutines(trial.actor))  # type: ignore[arg-type]
-        self._made += [cell, specification, names]
-        own = cell.become(specification, specification.resolve())
+        self._names = {} if trial.names is None else load_names(trial.names)
         self._keeping.exactly = exactly
+        if trial.messages:
+            with self._keeping:
+                for number, message in load_messages(trial, self._parts, self._names):
+                    self._message = number
+                    self._made.append(message)
+            return
+        specification = specification.recast(self._names)
+        cell = Cell(trial.actor, _Nowhere(), time.monotonic, Coroutines(trial.actor))  # type: ignore[arg-type]
+        self._made += [cell, specification]
+        own = cell.become(specification, specification.resolve())
         with self._keeping:
-            state = load_state(self._parts[0], self._parts[1:], own, names)
+            state = load_state(self._parts[0], self._parts[1:], own, self._names)
         self._made += [own, state]
         if trial.is_whole:
             cell.load(state, trial.version)
+
+    def _of_code(self, error: BaseException) -> BaseException:
+        """CodeMismatch in the place of an error that says that a class is gone from its module, as for a restore."""
+        if not (self._trial.is_whole and isinstance(error, AttributeError)):
+            return error
+        with suppress(Exception):
+            for module, name in globals_of(self._parts[0]):
+                if f"{module}.{name}" not in self._names and find_global(module, name) is None:
+                    return CodeMismatch(f"{module}.{name} is not to be found here")
+        return error
 
     def _path(self) -> str:
         try:
@@ -90,15 +118,6 @@ class Load:
             return "" if at is None else find_failing_part(self._parts[0], self._parts[1:], at, self._trial.actor)
         except Exception:  # noqa: BLE001 - without its path the answer is as true
             return ""
-
-
-def _of_today(recorded: ActorSpecification) -> ActorSpecification:
-    """The specification with the class that has this name here, and so with its version; the recorded one if none has.
-
-    Raises CodeMismatch if the class is not to be found.
-    """
-    found = find_class(recorded.class_module, recorded.class_name)
-    return recorded if found is None else ActorSpecification.of(found, recorded.options)
 
 
 class _Nowhere:

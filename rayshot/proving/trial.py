@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgpack
 
 from rayshot.errors import MigrationFailed, RayshotError
+from rayshot.format.slots import SlotKind
 
 Word = Literal["proved", "refuted", "unproved"]
 LOAD_S = 5.0
@@ -22,13 +23,16 @@ _OUTSIDE = (OSError, MemoryError, ImportError)
 _OWN = (TypeError, AttributeError, LookupError, ValueError, RecursionError, pickle.UnpicklingError)
 NO_CODE = frozenset({"ImportError", "ModuleNotFoundError", "CodeMismatch"})
 """The errors of a trial where a module or class is not to be found."""
+Messages = tuple[tuple[int, tuple[tuple[SlotKind, int], ...]], ...]
+"""The number of each message, and of each of its slots the kind and how many parts it has."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Answer(NamedTuple):
     """What a trial came to. `reason` says why a state is not proved; `error` is the type of what it raised.
 
-    `path` leads to the part that does not load, such as `alice['state']['money']`; empty if it is not known.
+    `path` leads to the part that does not load, such as `alice['state']['money']` or `message 7`; empty if it is not
+    known.
     """
 
     word: Word
@@ -59,7 +63,8 @@ class Trial(NamedTuple):
 
     Its stream and buffers lie one after the other in a file, `sizes` bytes each. Loading may take `load_s` seconds.
     With `names` (see `dump_names`) and `version` it is loaded whole, as a restore does: the class migrates it and takes
-    it with its `__setstate__`.
+    it with its `__setstate__`. With `messages` it loads these instead, which were in flight to the actor: the file has
+    each message, followed by the parts of its slots.
     """
 
     actor: str
@@ -68,6 +73,7 @@ class Trial(NamedTuple):
     load_s: float = LOAD_S
     names: bytes | None = None
     version: int = 0
+    messages: Messages = ()
 
     @property
     def is_whole(self) -> bool:

@@ -128,6 +128,13 @@ def test_a_reader_without_rayshot_proves_it(kept):
     assert "proved: a consistent cut of 4 actors" in done.stdout
 
 
+@pytest.mark.acceptance("R1")
+def test_all_states_and_messages_come_back_in_a_drill(kept):
+    result = run("drill", HERE / kept)
+    assert result.exit_code == 0, result.output
+    assert "3 of 3 actors came back and the messages of 2 of 2" in result.stdout
+
+
 @pytest.mark.acceptance("G28")
 def test_it_goes_on_in_a_simulated_world(kept):
     world = SimulatedSystem.from_snapshot(payday(kept))

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 import rayshot
 from rayshot.audit import prove
+from rayshot.cli import main
 from rayshot.errors import CodeMismatch
 from rayshot.format.signing import SigningKey
 from rayshot.simulation import SimulatedSystem
@@ -85,3 +87,15 @@ def test_a_member_that_is_gone_is_refused_with_both_sides(kept):
         SimulatedSystem.from_snapshot(payday(kept), rename_classes={f"{MODULE}.Level": Low})
     assert "has till with HIGH in tests.golden.workloads.Level(LOW=1, HIGH=2), the program has" in str(caught.value)
     assert "Low(LOW=1)" in str(caught.value)
+
+
+@pytest.mark.acceptance("R1")
+def test_a_drill_loads_by_name_too_and_refuses_as_a_restore_does(kept):
+    def drill(kind):
+        moved = f"{MODULE}.Level={__name__}.{kind.__name__}"
+        return CliRunner().invoke(main, ["drill", str(HERE / kept), "--rename-class", moved])
+
+    assert drill(Level).exit_code == 0
+    gone = drill(Low)
+    assert gone.exit_code == 14
+    assert "has till with HIGH in tests.golden.workloads.Level(LOW=1, HIGH=2), the program has" in gone.stderr

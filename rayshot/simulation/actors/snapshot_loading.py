@@ -44,7 +44,7 @@ def read_stored(
     manifest = fitting.manifest
     actors = {actor.name: _actor(snapshot, actor, fitting.specifications[actor.name]) for actor in manifest.actors}
     there = [snapshot.channel(channel.sender, channel.receiver) for channel in manifest.channels]
-    channels = {state.channel: _channel(snapshot, state) for state in there}
+    channels = {state.channel: read_channel(snapshot, state) for state in there}
     return WorldSnapshot(
         snapshot.id,
         snapshot.system,
@@ -64,7 +64,8 @@ def _actor(snapshot: Snapshot, actor: ActorEntry, specification: ActorSpecificat
     return RecordedActor(specification, PickledState(actor.state.codec, stream, buffers), actor.version)
 
 
-def _channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
+def read_channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
+    """The messages in flight on a channel, checked and not executed. Raises Damaged and StoreError."""
     state.check()
     frames = [frame for blob in state.entry.blobs() for frame in read_frames(snapshot.read(blob))]
     slots = {message.number: message.slots for message in state.entry.slots}
