@@ -1,4 +1,4 @@
-"""Tables of what actors wait for: replies to their calls, and the times of their timers."""
+"""Tables of what actors have beside their states: replies that they await, timers, and dead letters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import shown_calls, shown_timers
-from rayshot.store.pending import read_calls, read_timers
+from rayshot.store.pending import RecordedLetter, read_calls, read_dead_letters, read_timers
 from rayshot.store.snapshot import Snapshot
 
 
@@ -42,6 +42,15 @@ class TimerRow(_Row):
     in_s: float
 
 
+@dataclass(frozen=True)
+class LetterRow:
+    """One message without effect; `place` counts those of the actor, the oldest has 0."""
+
+    actor: str
+    place: int
+    letter: RecordedLetter
+
+
 def _call_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[CallRow]:
     if actor.state is None:
         return
@@ -55,6 +64,14 @@ def _timer_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[TimerRow]:
         return
     for timer in read_timers(actor.name, shown_timers(snapshot.recorded(actor.name).timers)):
         yield TimerRow(actor.name, timer.method, timer.args, timer.in_s)
+
+
+def _letter_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[LetterRow]:
+    if actor.state is None:
+        return
+    recorded = snapshot.recorded(actor.name).dead_letters
+    for place, letter in enumerate(read_dead_letters(actor.name, recorded)):
+        yield LetterRow(actor.name, place, letter)
 
 
 _CALL_COLUMNS = (
@@ -81,6 +98,43 @@ _TIMER_COLUMNS = (
     Column("truncated", "boolean", "whether `args` leaves anything out", lambda _, row: row.json[1]),
 )
 
+_LETTER_COLUMNS = (
+    Column(
+        "actor",
+        "string",
+        "the actor that keeps it: its receiver, or its sender if nobody took it",
+        lambda _, row: row.actor,
+    ),
+    Column("place", "bigint", "its place among those of the actor, the oldest has 0", lambda _, row: row.place),
+    Column(
+        "came_in_life",
+        "bigint",
+        "the life of the system in which it came; null if that is not known",
+        lambda _, row: row.letter.life or None,
+    ),
+    Column(
+        "sender",
+        "string",
+        "an actor, or a driver as driver:ID",
+        lambda _, row: values.sound_text(row.letter.sender),
+    ),
+    Column("receiver", "string", "an actor", lambda _, row: values.sound_text(row.letter.receiver)),
+    Column(
+        "number",
+        "bigint",
+        "its number on the channel; null if it never got one",
+        lambda _, row: row.letter.number or None,
+    ),
+    Column("method", "string", "the method that it should call", lambda _, row: values.sound_text(row.letter.method)),
+    Column("reason", "string", "the last line of `error`", lambda _, row: values.sound_text(row.letter.reason)),
+    Column(
+        "error",
+        "string",
+        "why it had no effect, with the traceback",
+        lambda _, row: values.sound_text(row.letter.error),
+    ),
+)
+
 
 WAITING_VIEWS = tuple(
     View(
@@ -95,5 +149,6 @@ WAITING_VIEWS = tuple(
     for name, about, columns, rows in (
         ("calls", "one row for each call whose reply an actor awaits", _CALL_COLUMNS, _call_rows),
         ("timers", "one row for each timer that an actor has set", _TIMER_COLUMNS, _timer_rows),
+        ("dead_letters", "one row for each of the last messages without effect", _LETTER_COLUMNS, _letter_rows),
     )
 )

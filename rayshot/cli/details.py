@@ -1,5 +1,6 @@
-"""`rayshot show` as tables: the facts, the actors with their states, the channels with the messages in flight."""
+"""`rayshot show` as tables: facts, actors with their states and dead letters, channels with messages in flight."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 from rich.console import Group, RenderableType
@@ -9,14 +10,16 @@ from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, facts, grid, heading, left_out, sections
 from rayshot.cli.pictures import flows
 from rayshot.store.channel_state import ChannelState
+from rayshot.store.pending import RecordedLetter, read_dead_letters
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import ActorInfo
 
 STATE_READ_BYTES_MAX = 64 << 20
 """A larger state is not read only for one line of a table."""
 
 MESSAGES_READ_BYTES_MAX = 1 << 20
 MESSAGES_SHOWN_MAX = 3
+LETTERS_SHOWN_MAX = 3
+"""So many of an actor's dead letters are shown."""
 _SAID = ("in_flight",)
 """Figures that are shown in a separate line."""
 
@@ -27,7 +30,7 @@ def details(snapshot: Snapshot, *, rows_max: int | None, picture_width: int | No
     return sections(
         [heading(snapshot.system, str(snapshot.id))],
         [_facts(snapshot)],
-        _actors(snapshot, rows_max),
+        *_actors(snapshot, rows_max),
         _channels(channels, rows_max),
         [] if picture_width is None else flows(channels, picture_width),
     )
@@ -49,28 +52,36 @@ def _facts(snapshot: Snapshot) -> RenderableType:
     return facts([(Text(name, style="dim"), fact) for name, fact in rows if fact])
 
 
-def _actors(snapshot: Snapshot, rows_max: int | None) -> list[RenderableType]:
+def _actors(snapshot: Snapshot, rows_max: int | None) -> tuple[list[RenderableType], list[RenderableType]]:
+    """The table of actors, and that of their dead letters."""
     actors = list(snapshot.actors.values())
     shown = actors[:rows_max]
     columns = [Column("actor", style="bold"), Column("class"), Column("state size", number=True), Column("state")]
-    rows: list[list[Cell]] = [
-        [
-            actor.name,
-            actor.class_name,
-            words.size(actor.state_bytes),
-            Text(_state(snapshot, actor), style="" if actor.status == "born" else "dim"),
-        ]
-        for actor in shown
-    ]
-    return [grid(columns, rows), *left_out(len(actors) - len(shown), "actor")]
+    rows: list[list[Cell]] = []
+    letters: list[list[Cell]] = []
+    for actor in shown:
+        state: Cell = Text(f"({actor.status})", style="dim")
+        if actor.state_bytes > STATE_READ_BYTES_MAX:
+            state = "(too large for one line)"
+        elif actor.status == "born":
+            recorded = snapshot.recorded(actor.name)
+            state = words.state(recorded.state)
+            letters += _letters(actor.name, list(read_dead_letters(actor.name, recorded.dead_letters)))
+        rows.append([actor.name, actor.class_name, words.size(actor.state_bytes), state])
+    return [grid(columns, rows), *left_out(len(actors) - len(shown), "actor")], _letter_grid(letters)
 
 
-def _state(snapshot: Snapshot, actor: ActorInfo) -> str:
-    if actor.status != "born":
-        return f"({actor.status})"
-    if actor.state_bytes > STATE_READ_BYTES_MAX:
-        return "(too large for one line)"
-    return words.state(snapshot.state(actor.name))
+def _letters(actor: str, letters: list[RecordedLetter]) -> Iterator[list[Cell]]:
+    """The rows of an actor's dead letters, the newest first."""
+    for place, letter in enumerate(reversed(letters[-LETTERS_SHOWN_MAX:])):
+        first = [actor, f"{len(letters):,}"] if place == 0 else ["", ""]
+        yield [*first, f"{letter.life:,}", letter.sender, letter.receiver, letter.method, letter.reason]
+
+
+def _letter_grid(rows: list[list[Cell]]) -> list[RenderableType]:
+    names = ("sender", "receiver", "method", "reason")
+    columns = [Column("actor", style="bold"), Column("dead letters", number=True), Column("life", number=True)]
+    return [grid([*columns, *map(Column, names)], rows)] if rows else []
 
 
 def _channels(channels: list[ChannelState], rows_max: int | None) -> list[RenderableType]:

@@ -11,6 +11,7 @@ from rayshot.format.jsonable import jsonable
 from rayshot.format.redaction import shown_calls, shown_timers
 from rayshot.format.wording import printable, value
 from rayshot.store.diff import ABSENT, actor_changes
+from rayshot.store.pending import read_dead_letters
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import captured_bytes
 
@@ -47,6 +48,8 @@ def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
         parts["awaited replies"] = shown_calls(recorded.calls)
     if recorded.timers:
         parts["timers"] = shown_timers(recorded.timers)
+    if recorded.dead_letters:
+        parts["dead letters"] = [one._asdict() for one in read_dead_letters(name, recorded.dead_letters)]
     return {**document, "state": {part: tree(what) for part, what in parts.items()}}
 
 

@@ -41,6 +41,11 @@ class RecordedLetter(NamedTuple):
     error: str
     life: int
 
+    @property
+    def reason(self) -> str:
+        """The last line of the error, which names it."""
+        return self.error.rstrip().rpartition("\n")[2]
+
 
 def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
     """The calls of a RecordedState, perhaps redacted. Raises BadState if they have another form."""

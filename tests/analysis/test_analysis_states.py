@@ -162,3 +162,26 @@ def test_arrays_of_too_many_values_and_cycles_end(monkeypatch):
     loop.append(loop)
     rows = rows_of("arrays", {"loop": loop})
     assert [row["values"] for row in rows] == [[0.0] * 10, None]
+
+
+class Refused(Exception):
+    """Makes its argument itself."""
+
+    def __init__(self, *, code):
+        super().__init__(f"code {code}")
+
+
+def test_an_error_has_the_errors_before_it_as_attributes():
+    error = RuntimeError("order lost")
+    error.__cause__, error.__context__ = Refused(code=5), KeyError("stock")
+    error.__context__.__context__ = error
+    refused = {"$class": f"{__name__}.Refused", "$args": ["code 5"]}
+    (row,) = rows_of("objects", {"last": error})
+    assert json.loads(row["state"])["last"] == {
+        "$class": "builtins.RuntimeError",
+        "$args": ["order lost"],
+        "__cause__": refused,
+        "__context__": {"$class": "builtins.KeyError", "$args": ["stock"], "__context__": {"$cycle": 2}},
+    }
+    found = {row["path"]: row["type"] for row in rows_of("entries", {"last": error})}
+    assert found["last.__cause__"] == refused["$class"]

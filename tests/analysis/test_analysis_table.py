@@ -23,6 +23,7 @@ BANK = Bank(
     flows={("alice", "bob"): Flow(sent=7, received=5), ("bob", "alice"): Flow(sent=2, received=1)},
     calls={1: ("on_balance", None, ())},
     timers=[(2.5, "deposit", (1,))],
+    dead_letters=[("bob", "alice", 3, "deposit", "Traceback\nValueError: no", 1)],
 )
 
 

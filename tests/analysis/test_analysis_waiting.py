@@ -1,4 +1,4 @@
-"""What actors wait for, in tables."""
+"""What actors have beside their states, in tables."""
 
 import pytest
 
@@ -43,6 +43,23 @@ def test_timers_say_when_they_are_due():
     ]
 
 
+def test_dead_letters_say_where_and_in_which_life_they_came_and_why():
+    letters = [
+        ("carol", "alice", 0, "deposit", "actor 'carol' ended", 0),
+        ("alice", "driver:main", 7, "draw", "Traceback ...\n  at line 1\nValueError: \ud800 no\n", 2),
+    ]
+    bank = Bank(STATES, {}, unborn=["bob"], dead_letters=letters)
+    names = ("actor", "place", "came_in_life", "sender", "receiver", "number", "method", "reason", "error")
+    assert cells(rows_of("dead_letters", bank), *names) == [
+        ("alice", 0, None, "alice", "carol", None, "deposit", "actor 'carol' ended", "actor 'carol' ended"),
+        (
+            *("alice", 1, 2, "driver:main", "alice", 7, "draw", "ValueError: \\ud800 no"),
+            "Traceback ...\n  at line 1\nValueError: \\ud800 no\n",
+        ),
+    ]
+    assert rows_of("dead_letters", Bank(STATES, {})) == []
+
+
 @pytest.mark.parametrize(
     ("view", "damage"),
     [
@@ -53,6 +70,7 @@ def test_timers_say_when_they_are_due():
         ("timers", {"timers": [7]}),
         ("timers", {"timers": [(2**2000, "ring", ())]}),
         ("calls", {"calls": {2**70: ("add", None, ())}}),
+        ("dead_letters", {"dead_letters": [("bob", "alice", 3, "deposit", 7, 1)]}),
     ],
 )
 def test_what_no_actor_records_is_an_error_and_no_empty_table(view, damage):

@@ -130,6 +130,25 @@ def test_show_shows_facts_actors_with_states_and_channels_with_messages(tmp_path
     ]
 
 
+def test_show_counts_dead_letters_and_shows_the_newest_of_each_actor(tmp_path: Path) -> None:
+    letters = [("bob", "alice", number, "put", f"Traceback\nValueError: {number}", 1) for number in range(1, 5)]
+    (snapshot,) = bank_at(tmp_path, Bank(states={"bob": {}}, unborn=["carol"], flows={}, dead_letters=letters))
+    assert lines(run("show", tmp_path))[10:] == [
+        " actor  class         state size  state",
+        " ───",
+        f" bob    bank.Account       {snapshot.actors['bob'].state_bytes} B  (empty)",
+        " carol  bank.Account         0 B  (unborn)",
+        "",
+        " actor  dead letters  life  sender  receiver  method  reason",
+        " ───",
+        " bob               4     1  alice   bob       put     ValueError: 4",
+        "                         1  alice   bob       put     ValueError: 3",
+        "                         1  alice   bob       put     ValueError: 2",
+        "",
+        " no message was ever sent",
+    ]
+
+
 def test_show_says_in_json_whom_a_pending_call_waits_for(tmp_path: Path) -> None:
     bank_at(tmp_path, Bank(states={"alice": {}}, calls={1: ("on_balance", None, ())}, callees={1: "bob"}))
     (alice,) = json.loads(run("show", tmp_path, "--json").stdout)["actors"]
@@ -174,7 +193,9 @@ def test_no_control_character_of_a_snapshot_reaches_the_terminal(tmp_path: Path)
     flows = {("alice", "bob"): Flow(sent=1, method=EVIL, kwargs={EVIL: EVIL})}
     calls, timers = {1: (EVIL, EVIL, (EVIL,))}, [(1.0, EVIL, (EVIL,))]
     states = {"alice": {EVIL: EVIL}, "bob": {}}
-    bank_at(tmp_path, Bank(states=states, flows=flows, calls=calls, timers=timers, label=f"l{EVIL}"), Bank())
+    letters = [(EVIL, EVIL, 1, EVIL, EVIL, 1)]
+    evil = Bank(states=states, flows=flows, calls=calls, timers=timers, label=f"l{EVIL}", dead_letters=letters)
+    bank_at(tmp_path, evil, Bank())
     for command in ("list", "show", "topology", "diff", "verify"):
         assert_harmless(run(command, tmp_path, columns=3000).stdout)
         if command != "diff":

@@ -98,4 +98,5 @@ SECOND = Bank(
     calls={1: ("on_balance", None, ())},
     callees={1: "bob"},
     timers=[(2.5, "deposit", (1,))],
+    dead_letters=[("bob", "alice", 3, "deposit", "Traceback\nValueError: no", 1)],
 )

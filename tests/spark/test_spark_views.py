@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 Table = Callable[..., Any]
 
 
-ONLY_IN_THE_SECOND = {"entries", "arrays", "calls", "timers"}
+ONLY_IN_THE_SECOND = {"entries", "arrays", "calls", "timers", "dead_letters"}
 """Views of what the first snapshot has nothing of."""
 
 
@@ -166,6 +166,9 @@ def test_what_a_state_holds_and_waits_for_are_rows(table: Table, storage: Path) 
     assert (path, shape, numbers[:2], len(numbers)) == ("array", [50_000], [0.0, 1.0], 50_000)
     assert of_alice("calls", "call_id", "callee", "method", "context") == [(1, "bob", "on_balance", "[]")]
     assert of_alice("timers", "method", "in_s", "args") == [("deposit", 2.5, "[1]")]
+    assert of_alice("dead_letters", "place", "came_in_life", "sender", "receiver", "number", "method", "reason") == [
+        (0, 1, "alice", "bob", 3, "deposit", "ValueError: no")
+    ]
 
 
 def test_the_tables_join_in_sql(spark: Any, table: Table, storage: Path) -> None:

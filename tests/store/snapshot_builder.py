@@ -70,6 +70,7 @@ class Bank:
     timers: Sequence[tuple[float, str, tuple[Any, ...]]] = ()
     calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
     callees: Mapping[int, str] | None = None
+    dead_letters: Sequence[tuple[str, str, int, str, str, int]] = ()
     traces: Mapping[str, bytes] = field(default_factory=dict)
     advances: bool = True
 
@@ -161,6 +162,8 @@ def _add_state(writer: ChunkWriter, state: Any, bank: Bank) -> tuple[StateCodec,
     tree = {"state": state, "calls": calls, "timers": timers, "next_call": len(calls) + 1, "ending": False}
     if bank.callees is not None:
         tree["callees"] = dict(bank.callees)
+    if bank.dead_letters:
+        tree["dead_letters"] = tuple(bank.dead_letters)
     pickled = dump_state(tree, "state")
     return pickled.codec, writer.add(pickled.stream), [writer.add(buffer) for buffer in pickled.buffers]
 
