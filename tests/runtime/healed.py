@@ -97,6 +97,34 @@ class StopsAtItsFirstLoad:
 
 
 @rayshot.actor
+class NapsWhileItBegins:
+    """For ever where `place` says, but only the first time; the file `path` has the id of the process then."""
+
+    def __init__(self, place, path):
+        self.place, self.path, self.heard = place, path, []
+        self.nap("__init__")
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.nap("__setstate__")
+
+    def on_restore(self):
+        self.nap("on_restore")
+
+    def nap(self, place):
+        if place == self.place and is_new(self.path):
+            Path(self.path).write_text(f"{os.getpid()}\n")
+            while True:
+                time.sleep(0.05)
+
+    def hear(self, number):
+        self.heard.append(number)
+
+    def told(self):
+        return list(self.heard)
+
+
+@rayshot.actor
 class Counter:
     def __init__(self):
         self.count = 0

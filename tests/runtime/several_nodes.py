@@ -1,6 +1,8 @@
 """Run by itself: `python several_nodes.py CASE STORAGE` takes a node away from a system and brings the system back."""
 
 import logging
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError, SystemRecovering
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from tests.processes import runs
 from tests.runtime.healed import report, until_it_runs
 from tests.runtime.heralds import Court, check_cut
 from tests.runtime.workloads import Account
@@ -45,6 +48,8 @@ def main(case, storage):
             actors.append(Account.options(name=f"a{len(actors) + 1}", num_cpus=1).remote(len(actors) + 1))
             ray.get(actors[-1].read.remote())
         taken = drain(cluster, doomed, system) if "drained" in case else system.snapshot()
+        if "told to end" in case:
+            tell_to_end(doomed)
         cluster.remove_node(doomed, allow_graceful=False)
         if "heals" in case:
             eventually(lambda: doomed.node_id not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}, 60)
@@ -70,6 +75,15 @@ def drain(cluster, node, system):
     deadline = ["--deadline-remaining-seconds", "60"]
     subprocess.run([*command, "--node-id", node.node_id, *reason, *deadline], check=True, capture_output=True)
     return eventually(lambda: [snapshot for snapshot in system.snapshots() if snapshot.id not in known], 30)[-1]
+
+
+def tell_to_end(node):
+    """As `ray stop` does, and a pod that goes: SIGTERM for the raylet and all that it started."""
+    (raylet,) = (found.process.pid for found in node.all_processes["raylet"])
+    told = [raylet, *map(int, Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split())]
+    for pid in told:
+        os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not any(map(runs, told)), 20)
 
 
 def goes_on(system, taken):

@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import ray
 
 import rayshot
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.ray.cluster import connected_to
 from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
 from tests.processes import runs, search_path
-from tests.runtime.healed import goes_round, pid_behind, pid_of, report, started, until_it_runs
+from tests.runtime.healed import NapsWhileItBegins, goes_round, kill, pid_behind, pid_of, report, started, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -41,6 +42,26 @@ def test_each_process_of_a_system_that_is_told_to_end_is_dead_at_once_and_the_sy
     until_it_runs(system)
     system.wait_until_running(30)
     assert goes_round(system)
+
+
+@pytest.mark.acceptance("P2")
+@pytest.mark.parametrize("place", ["__init__", "__setstate__", "on_restore"])
+def test_an_actor_that_is_told_to_end_while_it_begins_is_dead_at_once_and_nothing_is_lost(new_system, tmp_path, place):
+    system, _ = started(new_system)
+    naps = NapsWhileItBegins.options(name="naps").remote(place, str(tmp_path / "pid"))
+    for number in range(10):
+        naps.hear.tell(number)
+    if place != "__init__":
+        assert ray.get(naps.told.remote()) == list(range(10))
+        system.snapshot()
+        kill(system, "naps")
+    naps.hear.tell(10)
+    pid = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not runs(pid))
+    until_it_runs(system)
+    system.wait_until_running(30)
+    assert ray.get(naps.told.remote()) == list(range(11))
 
 
 @pytest.mark.acceptance("P3")
