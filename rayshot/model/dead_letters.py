@@ -54,16 +54,8 @@ class DeadLetters:
                     self.add(DeadLetter(receiver, sender, number, method_of_encoded(message), detail))
 
     def recorded(self) -> tuple[tuple[Any, ...], ...]:
-        """The last letters in the form in which a snapshot holds them, without the beginnings of long errors."""
-        chosen: list[tuple[Any, ...]] = []
-        left = RECORDED_BYTES_MAX
-        for letter in reversed(self.all()):
-            shortened = replace(letter, error=letter.error[-_RECORDED_ERROR_LENGTH_MAX:])
-            left -= sum(len(part.encode("utf-8", "surrogatepass")) for part in astuple(shortened) if type(part) is str)
-            if left < 0 or len(chosen) == RECORDED_MAX:
-                break
-            chosen.append(astuple(shortened))
-        return tuple(reversed(chosen))
+        """The last letters in the form in which a snapshot holds them."""
+        return tuple(map(astuple, last_of(self.all())))
 
     def take_over(self, recorded: Iterable[Sequence[Any]]) -> None:
         """Begin with the letters of a snapshot, which `count` leaves out."""
@@ -77,3 +69,16 @@ class DeadLetters:
         """The letters that are kept, the oldest first."""
         with self._lock:
             return tuple(self._letters)
+
+
+def last_of(letters: Sequence[DeadLetter]) -> tuple[DeadLetter, ...]:
+    """Those of an actor that outlive a rollback: the last ones, without the beginnings of long errors."""
+    chosen: list[DeadLetter] = []
+    left = RECORDED_BYTES_MAX
+    for letter in reversed(letters):
+        shortened = replace(letter, error=letter.error[-_RECORDED_ERROR_LENGTH_MAX:])
+        left -= sum(len(part.encode("utf-8", "surrogatepass")) for part in astuple(shortened) if type(part) is str)
+        if left < 0 or len(chosen) == RECORDED_MAX:
+            break
+        chosen.append(shortened)
+    return tuple(reversed(chosen))

@@ -4,8 +4,10 @@ import pytest
 import ray
 
 import rayshot
+from rayshot import SnapshotConfig
 from tests.runtime.clumsy import Clumsy
 from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("S11")]
 
@@ -40,3 +42,27 @@ def test_letters_of_before_the_snapshot_stay_and_those_behind_it_come_again_in_t
     restored = rayshot.restore(system.storage, system=system.name, snapshot=snapshot.id)
     new_system.made.append(restored)
     assert letters(restored) == [(name, "dropped cup", 1) for name in ("alive", "killed")]
+
+
+def test_letters_of_an_actor_that_ended_before_the_snapshot_stay_and_those_of_one_that_comes_back_come_again(
+    new_system,
+):
+    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    names = ("early", "killed", "late")
+    early, killed, late = (Clumsy.options(name=name).remote() for name in names)
+    for actor in (early, killed, late):
+        actor.drop.tell("cup")
+        ray.get(actor.look.remote())
+    rayshot.kill(early)
+    eventually(lambda: "early" not in system.status().actors)
+    system.snapshot()
+    late.drop.tell("plate")
+    rayshot.kill(late)
+    eventually(lambda: "late" not in system.status().actors)
+    cups = [(name, "dropped cup", 1) for name in names]
+    kill(system, "killed")
+    until_it_runs(system, life=2)
+    eventually(lambda: letters(system) == [*cups, ("late", "dropped plate", 2)])
+    kill(system, "killed")
+    until_it_runs(system, life=3)
+    eventually(lambda: letters(system) == [*cups, ("late", "dropped plate", 3)])

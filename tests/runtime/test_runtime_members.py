@@ -8,6 +8,7 @@ import pytest
 import ray
 
 from rayshot.errors import NameTaken
+from rayshot.model.dead_letters import DEAD_LETTERS_MAX, RECORDED_MAX, DeadLetter
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator import members as members_module
@@ -46,6 +47,19 @@ def test_of_an_actor_that_ended_only_its_name_and_why_are_kept():
     assert "alice" not in known._nodes
     assert known.fate("alice") == Ending("actor 'alice' ended")
     assert not known.end("alice", Ending("again"))
+
+
+def test_dead_letters_of_the_actors_that_ended_last_are_kept_and_those_of_the_snapshot_go_on_into_the_next_life():
+    known, names = members(), [f"a{number}" for number in range(30)]
+    known.roster = set(names)
+    for name in names:
+        letters = tuple(DeadLetter(name, "driver:1", number, "put", "no", 1) for number in range(150))
+        known.end(name, Ending(f"actor {name!r} ended", letters=letters))
+    assert list(known.letters) == names[-(DEAD_LETTERS_MAX // 150) :]
+    later = members()
+    later.inherit(known, {"a29", "a3", "bob"})
+    assert list(later.letters) == ["a29"]
+    assert later.letters["a29"] == known.letters["a29"][-RECORDED_MAX:]
 
 
 @pytest.mark.acceptance("P6")

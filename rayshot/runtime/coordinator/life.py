@@ -213,7 +213,7 @@ class Life:
         holds = holds_of_manifest(began.committer.epoch.position, manifest)
         settings = replace(self._settings, snapshot=self.runner.config)
         life = Life(settings, began.committer, self._own, self._heals, holds)
-        life.members.inherit(self.members)
+        life.members.inherit(self.members, manifest.ended)
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.format.codec import Codec
-from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, DeadLetters
+from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, last_of
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
@@ -71,7 +71,8 @@ class Members:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, issuer.life)
-        self.letters = DeadLetters()  # of the ended
+        self.letters: dict[str, tuple[DeadLetter, ...]] = {}
+        """The dead letters of actors that have ended; of the last ones, so that they are about DEAD_LETTERS_MAX."""
         self.passed_over: dict[tuple[str, str, int], DeadLetter] = {}
         """Messages without which actors go on, by receiver, sender and number; see `protocol.poison`."""
         self.fitted: Fitted | None = None
@@ -151,8 +152,12 @@ class Members:
         """There is a vault on the coordinator's node, also if no actor is: see `guard`."""
         self._make_vault(ray.get_runtime_context().get_node_id())
 
-    def inherit(self, before: "Members") -> None:
-        """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out."""
+    def inherit(self, before: "Members", ended: Collection[str]) -> None:
+        """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out.
+
+        And with the dead letters of the actors that have `ended` for ever, as the snapshot says that begins this life.
+        """
+        self.letters = {name: last_of(letters) for name, letters in before.letters.items() if name in ended}
         self.passed_over, self.fitted = dict(before.passed_over), before.fitted
         self._keyring = before._keyring  # noqa: SLF001 - another life
         self._vaults = dict(before._vaults)  # noqa: SLF001
@@ -250,8 +255,10 @@ class Members:
         if name in self._ended:
             return False
         self._ended[name] = replace(ending, letters=())
-        for letter in ending.letters:
-            self.letters.add(letter)
+        if ending.letters:
+            self.letters[name] = ending.letters
+        while len(self.letters) > 1 and sum(map(len, self.letters.values())) > DEAD_LETTERS_MAX:
+            del self.letters[next(iter(self.letters))]
         self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)

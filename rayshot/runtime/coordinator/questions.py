@@ -1,6 +1,7 @@
 """Questions of actors and programs to a coordinator about actors. They change nothing."""
 
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -66,7 +67,7 @@ class Questions:
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The dead letters of the actors that have ended, and the messages that actors pass over in all lives."""
         members = self._life.members
-        return (*members.letters.all(), *tuple(members.passed_over.values()))
+        return (*chain.from_iterable(tuple(members.letters.values())), *tuple(members.passed_over.values()))
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:
