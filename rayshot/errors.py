@@ -89,7 +89,7 @@ class NameOfSystem(ConfigError, ValueError):
 
 
 class StaleHandle(UsageError):
-    """The handle belongs to another system, or to an earlier life of this one."""
+    """The handle belongs to another system or Ray cluster, or to an earlier life of this system."""
 
 
 class UnknownMethod(UsageError, AttributeError):

@@ -232,6 +232,16 @@ def _make_handle(arguments: _Arguments, _: ReadingLimits) -> HandleRecord:
     raise _refused()
 
 
+def _make_plain_handle(arguments: _Arguments, _: ReadingLimits) -> Inert:
+    """A handle of a plain Ray actor, by what people can read."""
+    match arguments:
+        case (bytes(), bool(), str(), str(actor), str(class_name), str(name), str(namespace)):
+            record = Inert("ray.actor.ActorHandle", ())
+            record.state = {"actor": actor, "class": class_name, "name": name, "namespace": namespace}
+            return record
+    raise _refused()
+
+
 def _make_named(arguments: _Arguments, _: ReadingLimits) -> Inert:
     """An object that stands for itself, as what its first name says."""
     match arguments:
@@ -371,6 +381,7 @@ _MAKERS: dict[str, _Maker] = {
     "rayshot.format.sentinels.named": _make_named,
     "rayshot.format.shared_arrays.view": inert_numpy.make_view,
     "rayshot.model.handle._rebind": _make_handle,
+    "rayshot.runtime.ray.plain_handles.plain_handle": _make_plain_handle,
     "zoneinfo.ZoneInfo._unpickle": inert_times.make_zone_info,
     **{
         f"{module}.{name}": _path_maker(kind)

@@ -19,7 +19,7 @@ class PickledState(NamedTuple):
     """A captured state: `stream` is a pickle (protocol 5), `buffers` are its out-of-band buffers, in order.
 
     The buffers of `references` are empty. `comes_apart`: arrays share memory, and come back as copies. `shapes` are
-    those of the classes in it.
+    those of the classes in it. `handles` are those of plain Ray actors in it.
     """
 
     codec: StateCodec
@@ -28,3 +28,4 @@ class PickledState(NamedTuple):
     references: tuple[Referenced, ...] = ()
     comes_apart: bool = False
     shapes: Shapes = MappingProxyType({})
+    handles: tuple[object, ...] = ()

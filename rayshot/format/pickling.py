@@ -24,18 +24,17 @@ import cloudpickle
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.by_value import Names, with_qualified_name
 from rayshot.format.entries import StateCodec
-from rayshot.format.error_links import ErrorLinks
 from rayshot.format.exceptions import is_same, learn
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.paths import find_culprit, find_paths
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
+from rayshot.format.references import reducer_of_handles
 from rayshot.format.references import references as _references
-from rayshot.format.sentinels import BareObjects, reducer_of
-from rayshot.format.shapes import NotedInMessages, NotedTypes, Shapes
-from rayshot.format.shared_arrays import SharedArrays
+from rayshot.format.shapes import NotedInMessages, Shapes
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
+from rayshot.format.special_parts import SpecialParts
 from rayshot.format.unpickling import Keeping as Keeping  # noqa: PLC0414 - for whoever loads for trial
 from rayshot.format.unpickling import unpickle
 
@@ -72,57 +71,38 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
 
     Raises StateNotSerializable with the path to the part that cannot be pickled; the path begins with `name`.
     """
-    noting = _Noting(own)
+    special = SpecialParts(own, (own_instance, ()))
     try:
-        pickled = _pickled(state, name, noting)
-        if noting.arrays.are_found():
-            pickled = _pickled(state, name, noting)
+        pickled = _pickled(state, name, special)
+        if special.arrays.are_found():
+            pickled = _pickled(state, name, special)
     except _REFUSALS as error:
         path = find_culprit(state, name, partial(_can_pickle, own=own))
         raise StateNotSerializable(
             f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in on_restore",
             path=path,
         ) from error
-    return pickled._replace(comes_apart=True) if noting.arrays.come_apart else pickled
+    return pickled._replace(comes_apart=True) if special.arrays.come_apart else pickled
 
 
-class _Noting:
-    """What is special about the pickles of a state: its `own` instance, `arrays` and `errors`, and its `shapes`."""
-
-    def __init__(self, own: object) -> None:
-        self.own = own
-        self.arrays = SharedArrays()
-        self.errors = ErrorLinks()
-        self.shapes: Shapes = {}
-
-    def table(self, pickler: Any, given: Mapping[type, Any]) -> NotedTypes:
-        """The dispatch table of this pickler, which has the reducers `given`."""
-        reducers = {object: BareObjects().reduce, **self.errors.reducers(given), **self.arrays.reducers(pickler)}
-        if self.own is not None:
-            reducers[type(self.own)] = _reducer_of_others_than(self.own)
-        table = NotedTypes({**given, **reducers}, lambda kind: self.errors.reducer_of(kind) or reducer_of(kind))
-        self.shapes = table.shapes
-        return table
-
-
-def _pickled(state: object, name: str, noting: _Noting) -> PickledState:
+def _pickled(state: object, name: str, special: SpecialParts) -> PickledState:
     """A state by plain pickle, else by cloudpickle."""
     buffers: list[pickle.PickleBuffer] = []
     references: tuple[Referenced, ...] = ()
-    stream = _by_reference(state, buffers.append, noting)
+    stream = _by_reference(state, buffers.append, special)
     codec = PICKLE
     if stream is None:
         codec = CLOUDPICKLE
         try:
-            stream, buffers, places = _with_places(state, noting)
+            stream, buffers, places = _with_places(state, special)
         except _REFUSALS:
-            if noting.errors.leave_out():
-                return _pickled(state, name, noting)
+            if special.errors.leave_out():
+                return _pickled(state, name, special)
             raise
         paths = find_paths(state, name, [found for _, found in places])
         references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
     raw = tuple(buffer.raw() for buffer in buffers)
-    return PickledState(codec, stream, raw, references, shapes=noting.shapes)
+    return PickledState(codec, stream, raw, references, shapes=special.shapes, handles=tuple(special.handles.found))
 
 
 def load_state(
@@ -391,7 +371,7 @@ def load_names(payload: bytes) -> Names:
 def _by_reference(
     value: object,
     buffer_callback: Callable[[pickle.PickleBuffer], Any] | None,
-    noting: _Noting | None = None,
+    special: SpecialParts | None = None,
 ) -> bytes | None:
     """A plain pickle, or None if only cloudpickle can pickle the value.
 
@@ -400,7 +380,7 @@ def _by_reference(
     """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, protocol=5, buffer_callback=buffer_callback)
-    pickler.dispatch_table = _in_messages.table if noting is None else noting.table(pickler, copyreg.dispatch_table)
+    pickler.dispatch_table = _in_messages.table if special is None else special.table(pickler, copyreg.dispatch_table)
     try:
         pickler.dump(value)
         stream = file.getvalue()
@@ -412,10 +392,6 @@ def _by_reference(
     return stream
 
 
-def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
-    return lambda found: (own_instance, ()) if found is own else found.__reduce_ex__(5)
-
-
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """Pickles into memory; `reduce_reference` says what stands for a reference, as `__reduce__` would."""
 
@@ -424,14 +400,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         reduce_reference: Callable[[Any], Any],
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
         heed: Heed | None = None,
-        noting: _Noting | None = None,
+        special: SpecialParts | None = None,
     ) -> None:
-        self._own = None if noting is None else noting.own
+        self._own = None if special is None else special.own
         self._file = io.BytesIO()
         self._reduce_reference = reduce_reference
         self._heed = heed
         self._outside = outside_types()
-        self.dispatch_table = _in_messages_by_value.table if noting is None else noting.table(self, _by_cloudpickle())
+        self.dispatch_table = _in_messages_by_value.table if special is None else special.table(self, _by_cloudpickle())
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -459,8 +435,8 @@ def _by_cloudpickle() -> dict[type, Any]:
     return {kind: reduce for table in reversed(chained) for kind, reduce in table.items()}
 
 
-_in_messages = NotedInMessages(lambda: copyreg.dispatch_table)
-_in_messages_by_value = NotedInMessages(_by_cloudpickle)
+_in_messages = NotedInMessages(lambda: copyreg.dispatch_table, reducer_of_handles)
+_in_messages_by_value = NotedInMessages(_by_cloudpickle, reducer_of_handles)
 
 
 def shapes_in_messages() -> Shapes:
@@ -478,7 +454,9 @@ def _refuse(reference: Any) -> Any:
     raise pickle.PicklingError(f"an {type(reference).__name__} inside an error")
 
 
-def _with_places(state: object, noting: _Noting) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
+def _with_places(
+    state: object, special: SpecialParts
+) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
     """Pickle a state with an empty place among the buffers for the value of each reference: (place, reference)."""
     buffers: list[pickle.PickleBuffer] = []
     references: list[tuple[int, Any]] = []
@@ -487,14 +465,14 @@ def _with_places(state: object, noting: _Noting) -> tuple[bytes, list[pickle.Pic
         references.append((len(buffers), reference))  # the pickler takes the place right after this
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
-    return _Pickler(leave_place, buffers.append, noting=noting).pickle(state), buffers, references
+    return _Pickler(leave_place, buffers.append, special=special).pickle(state), buffers, references
 
 
 def _can_pickle(value: object, own: object = None) -> bool:
-    noting = _Noting(own)
-    noting.errors.leave_out()
+    special = SpecialParts(own, (own_instance, ()))
+    special.errors.leave_out()
     try:
-        _Pickler(lambda _reference: (slot, (0,)), noting=noting).pickle(value)
+        _Pickler(lambda _reference: (slot, (0,)), special=special).pickle(value)
     except _REFUSALS:
         return False
     return True

@@ -89,12 +89,14 @@ _NAME = operator.attrgetter("__qualname__")
 class NotedInMessages:
     """The shapes of all types that this process has pickled outside of its state.
 
-    Its tables are kept, so that a small message pays nothing for them. `given` returns the reducers that count now.
+    Its tables are kept, so that a small message pays nothing for them. `given` returns the reducers that count now;
+    `find_reducer` see NotedTypes.
     """
 
-    def __init__(self, given: Callable[[], Mapping[type, Any]]) -> None:
+    def __init__(self, given: Callable[[], Mapping[type, Any]], find_reducer: Callable[[type], Any | None]) -> None:
         self._given = given
-        self._table = NotedTypes(given())
+        self._find_reducer = find_reducer
+        self._table = NotedTypes(given(), find_reducer)
         self._registered = len(copyreg.dispatch_table)
 
     @property
@@ -103,7 +105,7 @@ class NotedInMessages:
         if len(copyreg.dispatch_table) != self._registered or len(self._table) > _KINDS_MAX:
             self._registered = len(copyreg.dispatch_table)
             shapes = self._table.shapes
-            self._table = NotedTypes(self._given())
+            self._table = NotedTypes(self._given(), self._find_reducer)
             self._table.shapes = shapes
         return self._table
 

@@ -15,6 +15,7 @@ from rayshot.format.by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
 from rayshot.format.filling import fill
 from rayshot.format.late_keys import REFUSALS, LateKeys
+from rayshot.format.references import plain_handles
 from rayshot.format.reshaping import Reshaped, must_reshape, reshapings
 
 
@@ -31,7 +32,7 @@ def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Nam
         return _LenientUnpickler(stream, buffers, names).load()
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
-    except REFUSALS:
+    except (*REFUSALS, AssertionError):  # the last is Ray's, which cannot make a handle in another cluster
         return _LenientUnpickler(stream, buffers, names or {}).load()
 
 
@@ -147,7 +148,7 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         self._check_complete(called, arguments)
         is_exception = isinstance(called, type) and issubclass(called, BaseException)
         arguments = self._reshaped(called, arguments)
-        self.stack[-1] = make_leniently(called, arguments) if is_exception else called(*arguments)
+        self.stack[-1] = make_leniently(called, arguments) if is_exception else _call(called, arguments)
 
     def load_newobj(self) -> None:
         """Make an object by its `__new__`."""
@@ -200,6 +201,16 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
     dispatch[pickle.SETITEM[0]] = load_setitem
     dispatch[pickle.SETITEMS[0]] = load_setitems
     dispatch[pickle.ADDITEMS[0]] = load_additems
+
+
+def _call(called: Any, arguments: tuple[Any, ...]) -> Any:
+    """The result of a call, or what stands for a handle of Ray's that older snapshots hold as Ray pickles it."""
+    try:
+        return called(*arguments)
+    except AssertionError:
+        if (stand_in := plain_handles.stand_in(called, arguments)) is not None:
+            return stand_in
+        raise
 
 
 def _new(cls: Any, arguments: tuple[Any, ...]) -> Any:

@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 
 import msgpack
 
-from rayshot.errors import MigrationFailed, RayshotError
+from rayshot.errors import MigrationFailed, RayshotError, StaleHandle
 from rayshot.format.slots import SlotKind
 
 Word = Literal["proved", "refuted", "unproved"]
 LOAD_S = 5.0
 REASON_LENGTH_MAX = 300
 _CHAIN_MAX = 16
-_OUTSIDE = (OSError, MemoryError, ImportError)
+_OUTSIDE = (OSError, MemoryError, ImportError, StaleHandle)
 _OWN = (TypeError, AttributeError, LookupError, ValueError, RecursionError, pickle.UnpicklingError)
 NO_CODE = frozenset({"ImportError", "ModuleNotFoundError", "CodeMismatch"})
 """The errors of a trial where a module or class is not to be found."""

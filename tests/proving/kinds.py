@@ -30,6 +30,19 @@ class Refusing:
         raise state["error"]
 
 
+class Calling:
+    """Calls a plain Ray actor when it is made again, and says what was wrong in its own words."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __setstate__(self, state):
+        try:
+            state["handle"].note.remote()
+        except Exception as error:
+            raise ValueError("no side") from error
+
+
 class Moody(Refusing):
     """Raises another error in each process."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rayshot.proving.trial import PROVED
+from rayshot.runtime.ray.plain_handles import plain_handle
 from tests.processes import runs
 from tests.proving import kinds
 from tests.waiting import eventually
@@ -75,6 +76,12 @@ def test_what_deletes_a_file_when_it_goes_deletes_nothing_of_the_living_object(a
     held = kinds.Folder(str(tmp_path / "file"))
     ask([held, *rest])
     assert Path(held.path).exists()
+
+
+def test_the_handle_of_a_plain_ray_actor_is_proved_and_what_uses_it_is_not(ask):
+    handle = plain_handle(b"", False, "a cluster", "an actor", "shop.Side", "side", "shop")
+    assert ask([handle, handle.note]) == PROVED
+    assert ask(kinds.Calling(handle)).word == "unproved"
 
 
 def test_a_prover_that_died_makes_way_for_a_fresh_one_in_the_same_trial(ask, prover):

@@ -19,6 +19,7 @@ from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.node.recorded_slots import restored_slots
+from rayshot.runtime.ray.plain_handles import knowing_paths
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
@@ -76,7 +77,8 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
     }
     beside = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
     if plan.state is not None:
-        _load_state(process, plan, plan.state, names, reader)
+        with knowing_paths(process.cell):
+            _load_state(process, plan, plan.state, names, reader)
     for letter in plan.dead_letters:
         process.channels.dead_letters.add(letter)
     with process.runner.lock:

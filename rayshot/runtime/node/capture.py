@@ -6,7 +6,7 @@ raylet's socket would hide its parent's death. It dies with the worker, the thre
 actor. Otherwise a child that hangs would outlive the actor, and could leave a spool file that nobody removes.
 
 Shared memory can change after the fork: `shared_memory` says which of it a child may read. If a state is in other
-shared memory, or holds ObjectRefs, it is captured inline.
+shared memory, or holds ObjectRefs or handles of plain Ray actors, it is captured inline.
 """
 
 import ctypes
@@ -30,7 +30,9 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import RayshotError, StateNotSerializable
+from rayshot.format.paths import find_paths
 from rayshot.format.pickling import dump_state, shapes_in_messages
+from rayshot.format.references import provide_plain_handles
 from rayshot.format.shape_tables import pack_shapes
 from rayshot.model.cell import Cell
 from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
@@ -191,9 +193,10 @@ class Capturer:
             self._inline_again = 1
 
     def child_failed(self, error: Exception) -> None:
-        """A child failed: capture inline the next time, and while the state holds ObjectRefs.
+        """A child failed: capture inline the next time, and while the state holds ObjectRefs or plain handles.
 
-        A child cannot keep ObjectRefs alive. A state in shared memory is captured inline from now on. Each further
+        A child cannot keep ObjectRefs alive, and Ray's locks, which a plain handle needs to be pickled, may be held by
+        threads that a child does not have. A state in shared memory is captured inline from now on. Each further
         failure in a row doubles the number of inline captures: many actors may share the room for spools, and each
         looks at the free room before the others have written.
         """
@@ -222,7 +225,7 @@ class Capturer:
         sizes = tuple(map(len, parts))
         shapes = pack_shapes(shapes_in_messages(), pickled.shapes)
         captured = Captured(pickled.codec, sizes, parts, None, pickled.references, pickled.comes_apart, shapes)
-        self._holds_references = bool(pickled.references)
+        self._holds_references = bool(pickled.references or pickled.handles)
         self.learn(captured)
         return captured
 
@@ -344,11 +347,19 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
             take_shared_memory_away(held)
+            provide_plain_handles(lambda _handle: (bytes, ()), lambda *_: None)  # Ray may hold its locks
             pickled = dump_state(state, name, own)
             if pickled.references:
                 path = pickled.references[0].path
                 raise StateNotSerializable(
                     f"{path} is an ObjectRef: captured inline from now on", path=path, inline=REFERENCES
+                )
+            if pickled.handles:
+                (path,) = find_paths(state, name, pickled.handles[:1])
+                raise StateNotSerializable(
+                    f"{path} is the handle of a plain Ray actor: captured inline from now on",
+                    path=path,
+                    inline=REFERENCES,
                 )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])

@@ -20,6 +20,7 @@ from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.model.handle import ActorHandle
 from rayshot.model.methods import porting
 from rayshot.runtime.ray.naming import NAMESPACE
+from rayshot.runtime.ray.plain_handles import PlainHandle, find_actor
 from rayshot.runtime.ray.roster import system_with
 
 log = logging.getLogger("rayshot")
@@ -69,7 +70,7 @@ def _guard_kill(inner: Callable[..., Any]) -> Callable[..., Any]:
                 f"ray.kill({actor!r}) would leave messages and snapshots waiting for the actor: call "
                 f"rayshot.kill(handle), which ends it in its turn; see {porting('ray-kill')}"
             )
-        return inner(actor, **options)
+        return inner(find_actor(actor, "kill") if isinstance(actor, PlainHandle) else actor, **options)
 
     return kill
 

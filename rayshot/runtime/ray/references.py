@@ -6,11 +6,13 @@ import ray
 
 from rayshot.errors import MessageTooLarge
 from rayshot.format.references import provide_references
+from rayshot.runtime.ray.plain_handles import know_plain_handles
 
 
 def know_references() -> None:
-    """Let states and messages of this process hold ObjectRefs."""
+    """Let states and messages of this process hold ObjectRefs, and handles of plain Ray actors."""
     provide_references(ray.ObjectRef, ray.get, _put)
+    know_plain_handles()
 
 
 def _put(value: Any) -> Any:
