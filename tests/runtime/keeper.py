@@ -37,6 +37,20 @@ class Keeper:
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
+    def stumble(self):
+        try:
+            try:
+                self.inner["stock"]
+            except KeyError as missing:
+                raise Refused(7, "no") from missing
+        except Refused as error:
+            self.error = error
+
+    def errors(self):
+        """The kept error and those before it: nothing of rayshot is among them."""
+        error, cause = self.error, self.error.__cause__
+        return [repr(error), error.code, repr(cause), error.__context__ is cause, cause.__context__]
+
     def look(self):
         proxy, node, money, refused, page = self.kept
         return [proxy.index(1), node in node.parent[0], money.cents, refused.code, type(page).__name__, *self.keys()]

@@ -20,3 +20,17 @@ def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_sys
     until_it_runs(system)
     assert ray.get([killed.look.remote(), alive.look.remote()]) == before
     assert ray.get([killed.are_set.remote(), alive.are_set.remote()]) == [False, False]
+
+
+@pytest.mark.acceptance("O4")
+def test_a_kept_error_has_the_errors_before_it_after_a_death(new_system):
+    system = new_system(failure=HEALS)
+    killed, alive = (Keeper.options(name=name).remote() for name in ("killed", "alive"))
+    for keeper in (killed, alive):
+        ray.get(keeper.stumble.remote())
+    expected = ["Refused('no')", 7, "KeyError('stock')", True, None]
+    assert ray.get([killed.errors.remote(), alive.errors.remote()]) == [expected] * 2
+    system.snapshot()
+    kill(system, "killed")
+    until_it_runs(system)
+    assert ray.get([killed.errors.remote(), alive.errors.remote()]) == [expected] * 2
