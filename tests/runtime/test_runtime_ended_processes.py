@@ -64,17 +64,34 @@ def test_an_actor_that_is_told_to_end_while_it_begins_is_dead_at_once_and_nothin
     assert ray.get(naps.told.remote()) == list(range(11))
 
 
-@pytest.mark.acceptance("P3")
-def test_a_program_that_ends_while_a_thread_of_it_tells_asks_for_one_snapshot_and_waits_for_no_more(cluster, tmp_path):
-    program, storage = Path(__file__).with_name("endless_teller.py"), str(tmp_path / "shots")
+def told_to_the_end(how, storage):
+    """What endless_teller prints: its last snapshot, and the error of its thread; and what is in the storage later."""
+    program = Path(__file__).with_name("endless_teller.py")
+    environment = {**os.environ, **search_path()}
+    environment.pop("RAY_ADDRESS", None)  # so that Ray would start anew where it is asked behind its end
     ended = subprocess.run(
-        [sys.executable, program, connected_to(), storage],
-        env={**os.environ, **search_path()}, capture_output=True, text=True, timeout=120, check=True,
+        [sys.executable, program, connected_to(), storage, how],
+        env=environment, capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     try:
-        newest = SnapshotId.parse(ended.stdout.split()[-1])
-        later = [s.id for s in rayshot.open(storage).system("endless").snapshots() if s.id.counter > newest.counter]
-        assert [snapshot.counter - newest.counter for snapshot in later] == [1]
+        assert "Started a local Ray instance" not in ended.stderr
         assert "no snapshot holds yet" not in ended.stderr
+        newest, error = ended.stdout.splitlines()
+        counter = SnapshotId.parse(newest).counter
+        later = [s.id for s in rayshot.open(storage).system(how).snapshots() if s.id.counter > counter]
+        return error, [snapshot.counter - counter for snapshot in later]
     finally:
-        rayshot.attach("endless").shutdown()
+        rayshot.attach(how).shutdown()
+
+
+@pytest.mark.acceptance("P3")
+def test_a_program_that_ends_while_a_thread_of_it_tells_asks_for_one_snapshot_and_waits_for_no_more(cluster, tmp_path):
+    error, later = told_to_the_end("ends", str(tmp_path / "shots"))
+    assert error.startswith("this program was a driver of system 'ends' until it ended: a thread that still tells")
+    assert later == [1]
+
+
+def test_a_thread_that_tells_while_its_program_leaves_the_cluster_starts_no_other_one(cluster, tmp_path):
+    error, later = told_to_the_end("leaves", str(tmp_path / "shots"))
+    assert error.startswith("this program was a driver of system 'leaves' until it called ray.shutdown()")
+    assert later == []

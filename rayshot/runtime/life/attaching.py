@@ -17,7 +17,7 @@ import ray
 
 from rayshot.errors import ConfigError, SystemStopped
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.life.driver import RAY_LEFT, DriverPort
 from rayshot.runtime.life.following import Following
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.succession import Heir
@@ -165,12 +165,7 @@ def _leave() -> None:
         _begun.clear()
         _attached.clear()
     for port in ports:
-        port.lasting.left = SystemStopped(
-            f"this program was a driver of system {port.system!r} until it called ray.shutdown(). Attach to the system "
-            "if it still runs, with rayshot.attach, or restore it",
-            system=port.system,
-        )
-        port.close(port.lasting.left)
+        port.leave(RAY_LEFT)
 
 
 ray._private.worker._post_init_hooks.append(_joining)  # noqa: SLF001 - Ray has no public hook

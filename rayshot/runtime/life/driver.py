@@ -36,6 +36,7 @@ log = logging.getLogger("rayshot")
 MEET_S = 60.0
 LOOK_S, LOOK_S_MAX = 0.2, 5.0
 """The first and the longest pause, in seconds, between two checks whether a system without a coordinator is over."""
+RAY_LEFT = "it called ray.shutdown(). Attach to the system if it still runs, with rayshot.attach, or restore it"
 ENDED_KEPT_MAX = 1000
 """A driver remembers for so many actors why they ended; for other actors it asks again."""
 
@@ -271,6 +272,20 @@ class DriverPort:
             for channel in self.channels.values():
                 channel.shut(self.down)
         self.lasting.dropped.close()
+
+    def leave(self, until: str) -> None:
+        """This program takes part in the system no more, and `until` says since when: refuse everything from now on."""
+        self.lasting.left = SystemStopped(
+            f"this program was a driver of system {self.system!r} until {until}", system=self.system
+        )
+        self.close(self.lasting.left)
+
+    def is_in_cluster(self) -> bool:
+        """See DriverSender."""
+        is_in_it: bool = ray.is_initialized()
+        if not is_in_it and self.lasting.left is None:
+            self.peers.submit(lambda: self.leave(RAY_LEFT))
+        return is_in_it
 
     def heed(self) -> None:
         """Tell the machine of answers that the user's code may have seen already. Call under the lock."""

@@ -27,6 +27,9 @@ class DriverSender(Sender, Protocol):
     def number(self, receiver: str, count: int) -> InFlight:
         """Number the next `count` messages. Call under the lock."""
 
+    def is_in_cluster(self) -> bool:
+        """Whether Ray runs in this process; if not, the driver refuses everything from now on. Call under the lock."""
+
     def take_mentioned(self) -> set[str]:
         """The actors in this thread's last encoded message that were still starting when it was encoded."""
 
@@ -47,6 +50,15 @@ class DriverChannel(OutChannel):
         self._port = port
 
     append_plain = OutPort.append_plain
+
+    def _may_send(self) -> bool:
+        """See OutChannel. No message starts Ray anew: a program that is just ending may wait for that for ever."""
+        return super()._may_send() and self._port.is_in_cluster()
+
+    def transmit(self, batch: InFlight) -> None:
+        """See OutChannel. A batch that is sent again comes here by itself."""
+        if self._port.is_in_cluster():
+            super().transmit(batch)
 
     def number(self, count: int) -> InFlight:
         """See OutChannel. The batch carries the tags of all snapshots that this process has heard of until now."""

@@ -2,7 +2,8 @@
 
 If the system goes back to snapshots by itself, nobody could tell again what was told by a program that is gone. So it
 waits until a snapshot holds this. What its other threads tell while it ends is no part of this, and all its systems and
-their lives share one deadline.
+their lives share one deadline. Then it takes part in no system any more: behind Ray's end a message of a thread would
+start Ray anew, and a program that is just ending may wait for that for ever.
 """
 
 import atexit
@@ -39,6 +40,9 @@ class Port(Protocol):
         Raises SystemDown.
         """
 
+    def leave(self, until: str) -> None:
+        """This program takes part in the system no more, and `until` says since when: refuse everything from now on."""
+
 
 _ports: WeakSet[Port] = WeakSet()
 
@@ -48,9 +52,16 @@ def wait_at_exit(port: Port) -> None:
     _ports.add(port)
 
 
+def _leave() -> None:
+    try:
+        if ray.is_initialized():
+            _wait()
+    finally:
+        for port in tuple(_ports):
+            port.leave("it ended: a thread that still tells ends its loop before, or at this error. Nothing was sent")
+
+
 def _wait() -> None:
-    if not ray.is_initialized():
-        return
     deadline = time.monotonic() + WAIT_S
     told = {port: port.told() for port in {port.latest for port in _ports}}
     for port, numbers in told.items():
@@ -80,4 +91,4 @@ def _left_s(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
 
 
-atexit.register(_wait)  # runs before Ray's own, which was registered when `ray` was imported
+atexit.register(_leave)  # runs before Ray's own, which was registered when `ray` was imported
