@@ -2,9 +2,12 @@
 
 An object may hold a set of itself. Its pickle fills that set before the object has its attributes, so `__hash__` fails.
 Such a key waits, and with it all later ones of the same set or dict, so that their order stays.
+
+So do the items of a dict whose own `__setitem__` needs its attributes. Its pickle holds what that method made of them
+too, so they are put in without it, before the dict gets its attributes.
 """
 
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -60,14 +63,17 @@ class LateKeys:
             waiting = self._waiting[id(target)] = _Waiting(target, put, items[done:])
             self._note(waiting)
 
+    def gets_state(self, made: Any) -> None:
+        """This object gets its state next. If its items wait, nothing of its class sees them any more."""
+        waiting = self._waiting.get(id(made)) if self._waiting else None
+        if waiting is not None and (put := _own_put(made)) is not None:
+            waiting.put = put
+            self._go_on(waiting)
+
     def object_filled(self, made: Any) -> None:
         """An object has its state now: put in what waited for it."""
         for waiting in self._of_objects.pop(id(made), ()) if self._waiting else ():
-            waiting.put_some()
-            if waiting.items:
-                self._note(waiting)
-            else:
-                self._waiting.pop(id(waiting.target), None)
+            self._go_on(waiting)
 
     def put_all(self) -> None:
         """The pickle is read: put in what is left. Raises what the keys raise."""
@@ -78,9 +84,22 @@ class LateKeys:
         """The first of these values that waits for keys; None if there is none."""
         return next((value for value in values if id(value) in self._waiting), None) if self._waiting else None
 
+    def _go_on(self, waiting: _Waiting) -> None:
+        waiting.put_some()
+        if waiting.items:
+            self._note(waiting)
+        else:
+            self._waiting.pop(id(waiting.target), None)
+
     def _note(self, waiting: _Waiting) -> None:
         for part in _parts(waiting.items[0][0]):
             self._of_objects[id(part)].append(waiting)
+
+
+def _own_put(target: Any) -> _Put | None:
+    """Puts an item into a dict without code of its class; None if its class makes the items of a pickle by itself."""
+    kind = OrderedDict if isinstance(target, OrderedDict) else dict
+    return kind.__setitem__ if getattr(type(target), "items", None) is kind.items else None
 
 
 def _parts(key: Any) -> Iterator[Any]:

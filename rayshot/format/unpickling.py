@@ -161,6 +161,7 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         state, made = self.stack.pop(), self.stack[-1]
         if type(state) is list:  # the fields of a frozen dataclass with slots
             state = self._reshaped(type(made), state)
+        self._late.gets_state(made)
         if isinstance(made, BaseException) and isinstance(state, dict):
             fill_leniently(made, state)
         else:

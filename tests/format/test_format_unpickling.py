@@ -32,6 +32,82 @@ class Keys(dict):
         return self[name]
 
 
+class Kept:
+    """A dict that keeps account of its items, and puts them in by `__setitem__` of the builtin beneath."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.total, self.order = 0, []
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.order.append(key)
+        self.total += value
+
+    def __setstate__(self, state):
+        assert len(self)  # as in pickle, the items come first
+        vars(self).update(state)
+
+
+class Bag(Kept, dict): ...
+
+
+class OrderedBag(Kept, collections.OrderedDict):
+    def __reduce__(self):
+        return OrderedBag.__new__, (OrderedBag,), vars(self), None, iter(self.items())
+
+
+class BagByKind(Kept, collections.defaultdict):
+    def __reduce__(self):
+        return BagByKind.__new__, (BagByKind,), vars(self), None, iter(self.items())
+
+
+class Halved(dict):
+    """Shows its values as others than it holds."""
+
+    def __init__(self):
+        self.by = 2
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * self.by)
+
+    def items(self):
+        return ((key, value / self.by) for key, value in super().items())
+
+
+class Without(Kept, dict):
+    """Leaves its attributes out."""
+
+    def __getstate__(self):
+        return None
+
+
+class Members(set):
+    """A set that counts what is added."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.added = 0
+
+    def add(self, member):
+        super().add(member)
+        self.added += 1
+
+
+class Rows(list):
+    """A list that counts what is appended."""
+
+    def __init__(self):
+        self.appended = 0
+
+    def append(self, row):
+        self.extend([row])
+
+    def extend(self, rows):
+        super().extend(rows)
+        self.appended += len(rows)
+
+
 class Node:
     """Lies in a set and in a dict of its parent, hashed by its name."""
 
@@ -112,6 +188,49 @@ def test_a_dict_with_its_keys_as_attributes_is_loaded():
         plainly(keys)
     again = there_and_back(keys)
     assert (again.a, again.note, type(again)) == (1, 2, Keys)
+
+
+@pytest.mark.parametrize("kind", [Bag, OrderedBag, BagByKind])
+def test_a_dict_that_keeps_account_of_its_items_is_loaded_with_its_own_account(kind):
+    bag = kind()
+    bag["a"], bag["b"] = 2, 3
+    with pytest.raises(AttributeError):
+        plainly(bag)
+    again, same = there_and_back([bag, bag])
+    assert (type(again), list(again.items()), vars(again)) == (kind, [("a", 2), ("b", 3)], vars(bag))
+    assert again is same
+
+
+def test_a_dict_that_keeps_account_is_whole_where_one_of_its_keys_has_to_wait():
+    node = Node("a", Bag())
+    node.parent["before"], node.parent[node], node.parent["behind"] = 1, 2, 3
+    again = there_and_back(node).parent
+    assert [getattr(key, "name", key) for key in again] == ["before", "a", "behind"]
+    assert again.total == 6
+    assert again.order == list(again)
+
+
+def test_a_dict_that_shows_other_items_than_it_holds_is_filled_by_its_own_method():
+    halved = Halved()
+    halved["a"] = 3
+    assert there_and_back(halved) == {"a": 6}
+
+
+def test_a_dict_that_never_gets_the_attributes_which_it_needs_stays_an_error():
+    bag = Without()
+    bag["a"] = 1
+    with pytest.raises(AttributeError):
+        there_and_back(bag)
+
+
+def test_sets_and_lists_with_methods_of_their_own_take_nothing_twice():
+    members, rows = Members(), Rows()
+    members.add(1)
+    rows.append(1)
+    again, _ = there_and_back([members, Money(5)])
+    assert (again, again.added) == ({1}, 1)
+    with pytest.raises(AttributeError):
+        there_and_back(rows)
 
 
 @pytest.mark.parametrize(
