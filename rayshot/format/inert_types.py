@@ -245,7 +245,7 @@ def _make_plain_handle(arguments: _Arguments, _: ReadingLimits) -> Inert:
 def _make_named(arguments: _Arguments, _: ReadingLimits) -> Inert:
     """An object that stands for itself, as what its first name says."""
     match arguments:
-        case (((str(module), str(name)), *_),):
+        case (((str(module), str(name)), *_),) | (((str(module), str(name)), *_), _):
             return Inert(checked_name(module, name))
     raise _refused()
 

@@ -6,11 +6,14 @@ that a module has under a name, and objects without a state of a class in whose 
 """
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
+
+log = logging.getLogger("rayshot")
 
 Place = tuple[str, str]
 """A module, and a name in it."""
@@ -23,17 +26,23 @@ _HEAP_TYPE = 1 << 9
 """The flag of a type that a class statement made; see the documentation of Py_TPFLAGS_HEAPTYPE."""
 
 
-def named(places: tuple[Place, ...]) -> Any:
-    """The object that stands in one of these places. Snapshots hold this function by name: keep it here.
+def named(places: tuple[Place, ...], kind: Any = object) -> Any:
+    """The object of class `kind` that stands in one of these places. Snapshots hold this function by name.
 
-    Raises AttributeError if it stands in none of them any more.
+    A new object of the class, as pickle makes it, if none is there any more: a name may be gone, may mean something
+    else by now, or an object that has attributes since then.
     """
     for module, name in places:
         try:
-            return getattr(importlib.import_module(module), name)
+            found = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError):
             continue
-    raise AttributeError(f"nothing has the name {' or '.join(f'{module}.{name}' for module, name in places)}")
+        if type(found) is kind and found.__getstate__() is None:
+            return found
+    if kind is object:
+        names = " or ".join(f"{module}.{name}" for module, name in places)
+        log.warning("no bare object has the name %s here: where a state held it, another object is now", names)
+    return kind.__new__(kind)
 
 
 class BareObjects:
@@ -70,8 +79,10 @@ def reducer_of(kind: type) -> Callable[[Any], Any] | None:
 
 def _by_name(found: Any, places: Any) -> Any:
     """The reduction of an object: to those of its names that it still has, if any."""
-    there = tuple(place for place in places if _content(place[0]).get(place[1]) is found)
-    return (named, (there[:PLACES_MAX],)) if there else found.__reduce_ex__(_PICKLE_PROTOCOL)
+    there = [place for place in places if _content(place[0]).get(place[1]) is found]
+    there.sort(key=lambda place: not place[1].isupper())  # a constant: other names may mean something else later
+    kind = () if type(found) is object else (type(found),)
+    return (named, (tuple(there[:PLACES_MAX]), *kind)) if there else found.__reduce_ex__(_PICKLE_PROTOCOL)
 
 
 def has_only_attributes(kind: Any) -> bool:
@@ -82,9 +93,12 @@ def has_only_attributes(kind: Any) -> bool:
 
 
 def _places_in(module: str, kind: type) -> Iterator[tuple[Any, Place]]:
-    """The objects of exactly this type in a module. `__main__` is another module in another process."""
+    """The objects of exactly this type in a module, in the order of their names' definition.
+
+    `__main__` is another module in another process.
+    """
     if module != "__main__":
-        for name, value in sorted(_content(module).items()):
+        for name, value in _content(module).items():
             if type(value) is kind:
                 yield value, (module, name)
 
