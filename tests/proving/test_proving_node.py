@@ -9,6 +9,7 @@ import pytest
 from rayshot.errors import StateNotSerializable
 from rayshot.format.entries import Proof
 from rayshot.model.specification import ActorSpecification
+from rayshot.proving import proofs as proving
 from rayshot.proving.prover import Prover, spread
 from rayshot.proving.surroundings import Surroundings
 from rayshot.proving.trial import Answer
@@ -37,8 +38,8 @@ def tried(monkeypatch):
 
 @pytest.fixture
 def proofs(monkeypatch):
-    monkeypatch.setattr(node, "PATIENCE_S", PATIENCE_S)
-    made = node.Proofs(lambda _actor, _life: Surroundings.here())
+    monkeypatch.setattr(proving, "PATIENCE_S", PATIENCE_S)
+    made = node.NodeProofs(lambda _actor, _life: Surroundings.here())
     yield made
     for prover in made._provers.values():
         prover.close()
@@ -46,7 +47,7 @@ def proofs(monkeypatch):
 
 def begin(proofs, values, life=1, specification=SPECIFICATION):
     """Begin a snapshot of actors that have these values."""
-    states = [node.RecordedState(name, specification, record(value).parts, None) for name, value in values.items()]
+    states = [proving.RecordedState(name, specification, record(value).parts, None) for name, value in values.items()]
     return proofs.begin(life, states)
 
 
@@ -142,7 +143,7 @@ def test_the_state_of_a_suspect_that_has_no_answer_in_time_is_not_proved(proofs,
     take(proofs, {"alice": kinds.Fussy(1)})
     with pytest.raises(StateNotSerializable):
         take(proofs, {"alice": kinds.Fussy(-1)})
-    monkeypatch.setattr(node, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(proving, "PATIENCE_S", 0.0)
     with held_back(monkeypatch):
         found = begin(proofs, {"alice": kinds.Fussy(-1)}).finish(PATIENCE_S)
     assert str(found["alice"]) == "not proved: an earlier state of it does not load: ValueError: -1"
@@ -166,7 +167,7 @@ def test_a_sample_has_its_file_for_itself(proofs, monkeypatch):
     parts = record(kinds.Fussy(-1)).parts
     file = spread(parts)
     with held_back(monkeypatch):
-        second = proofs.begin(1, [node.RecordedState("alice", SPECIFICATION, parts, file)])
+        second = proofs.begin(1, [proving.RecordedState("alice", SPECIFICATION, parts, file)])
         second.finish(PATIENCE_S)
         os.close(file)
         other = spread(record(kinds.Fussy(1)).parts)
@@ -207,17 +208,17 @@ def test_what_is_not_to_be_proved_says_so(proofs, tried):
 
 
 def test_a_trial_that_takes_too_long_keeps_no_snapshot_waiting(proofs, monkeypatch):
-    monkeypatch.setattr(node, "PATIENCE_S", 0.0)
-    assert begin(proofs, {"alice": kinds.Hanging()}).finish(PATIENCE_S) == {"alice": Proof("unproved", node.LATE)}
+    monkeypatch.setattr(proving, "PATIENCE_S", 0.0)
+    assert begin(proofs, {"alice": kinds.Hanging()}).finish(PATIENCE_S) == {"alice": Proof("unproved", proving.LATE)}
 
 
 def test_an_actor_that_does_not_say_where_it_runs_is_not_proved():
-    proofs = node.Proofs(lambda _actor, _life: None)
+    proofs = node.NodeProofs(lambda _actor, _life: None)
     assert take(proofs, {"alice": kinds.Plain()})["alice"].word == "unproved"
 
 
 def test_a_pickle_that_is_too_large_is_left_to_the_drill(proofs, monkeypatch):
-    monkeypatch.setattr(node, "STREAM_BYTES_MAX", 10)
+    monkeypatch.setattr(proving, "STREAM_BYTES_MAX", 10)
     assert "rayshot drill" in take(proofs, {"alice": kinds.Plain()})["alice"].reason
 
 

@@ -1,170 +1,52 @@
-"""The proofs of a node: which recorded states were loaded for trial before their snapshot is committed.
-
-One state of each new kind is loaded by a prover, see `rayshot.proving`; its kind is its class and the names of the
-types in it. All this runs beside the writing, in one thread. Only the answer is awaited, and for a limited time: a
-state without one is not proved, but a system that works never lacks snapshots for that.
-
-What a kind does not show, such as a value that comes later, samples do: captures 2, 4, 8 ... of each actor. Nobody
-waits for them. If one is refuted, its actor is suspected: its next state has a trial that is awaited in any case.
-So a snapshot is aborted for what it holds itself, not for what the actor held before.
-"""
+"""The proofs of a node: the trials of its recorded states, beside the writing, in one thread."""
 
 import logging
 import os
 import queue
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 
-from rayshot.errors import StateNotSerializable
-from rayshot.format.entries import Proof
-from rayshot.format.outline import globals_of
-from rayshot.format.pickle_bytes import names_no_global, spelled_globals
-from rayshot.model.specification import ActorSpecification
-from rayshot.proving.prover import Prover, spread
+from rayshot.proving.proofs import Proofs, RecordedState, Round, Task
+from rayshot.proving.prover import Prover
 from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import Answer, Trial
+from rayshot.proving.trial import Answer
 from rayshot.runtime.node.capture import spool_folder
 
 log = logging.getLogger("rayshot")
 
-PATIENCE_S = 5.0
-"""So many seconds behind the writing a snapshot waits for the proofs of new kinds and of suspected actors."""
-SAMPLED_BYTES_MAX, SAMPLES_MAX = 1 << 20, 8
-"""Larger pickles are not sampled; a sample is taken at a later capture if so many trials wait."""
-STREAM_BYTES_MAX, COPIED_BYTES_MAX = 16 << 20, 64 << 20
-"""Larger pickles are not proved, nor are larger states that are in no file."""
+SAMPLES_MAX = 8
+"""If so many trials wait, a sample is taken at a later capture."""
 PROVERS_MAX = 4
-_PLAIN_PACKAGES = frozenset(
-    (
-        "_codecs",
-        "array",
-        "builtins",
-        "collections",
-        "copyreg",
-        "datetime",
-        "decimal",
-        "fractions",
-        "numpy",
-        "pathlib",
-        "uuid",
-    )
-)
-_PLAIN_OF_OURS = {("rayshot.format.pickling", "own_instance"), ("rayshot.model.handle", "_rebind")}
-"""What names nothing but these loads wherever Python and rayshot are."""
-LATE = "its trial had not ended when the snapshot was written"
-Kind = tuple[object, ...]
 FindSurroundings = Callable[[str, int], Surroundings | None]
 """Where the process of an actor runs in a life; None if it does not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedState:
-    """A state that a vault holds: `file` is open and has all its parts, or is None. A trial has a copy of `file`."""
-
-    actor: str
-    specification: bytes
-    parts: Sequence[bytes | memoryview]
-    file: int | None
-
-
-@dataclass(slots=True)
-class _Task:
-    """A trial that waits, runs or has ended with an answer."""
-
-    state: RecordedState
-    kind: Kind
-    life: int
-    is_sample: bool
-    ended: threading.Event = field(default_factory=threading.Event)
-    answer: Answer | None = None
-    dropped: bool = False
-
-
-class Proofs:
-    """All proofs of a node in one life; another life begins anew, as its code may be another one."""
+class NodeProofs:
+    """See the module. What it knows is in `Proofs`."""
 
     def __init__(self, find_surroundings: FindSurroundings) -> None:
         self._find_surroundings = find_surroundings
-        self._lock = threading.Lock()
-        """Covers the life, and what a trial teaches."""
-        self._life = 0
-        self._known: dict[Kind, Answer] = {}
-        self._plain: set[Kind] = set()
-        self._suspects: dict[str, str] = {}
-        """By actor, why its last state that was tried does not load."""
-        self._due: set[str] = set()
-        self._captures: Counter[str] = Counter()
+        self._proofs = Proofs()
         self._numbers = count()
-        self._tasks: queue.PriorityQueue[tuple[bool, int, _Task]] = queue.PriorityQueue()
+        self._tasks: queue.PriorityQueue[tuple[bool, int, Task]] = queue.PriorityQueue()
         """Samples wait behind what is awaited."""
         self._provers: dict[object, Prover] = {}
         self._places: dict[object, object] = {}
         self._thread: threading.Thread | None = None
 
-    def begin(self, life: int, states: Iterable[RecordedState]) -> "Round":
-        """Begin the trials that these states need."""
-        with self._lock:
-            if life != self._life:
-                self._life = life
-                for known in (self._known, self._plain, self._suspects, self._due, self._captures):
-                    known.clear()
-        read = cache(ActorSpecification.unpack)
-        outcome = Round(self)
-        for state in states:
-            self._add(state, read(state.specification), outcome)
-        return outcome
-
-    def _add(self, state: RecordedState, specification: ActorSpecification, outcome: "Round") -> None:
-        if not specification.proves:
-            outcome.proofs[state.actor] = Proof("unproved", "prove=False")
-            return
-        stream = state.parts[0]
-        kind = (*_class_key(specification), spelled_globals(stream))
-        if self._is_plain(kind, stream):
-            outcome.proofs[state.actor] = Proof("plain")
-            return
-        self._captures[state.actor] += 1
-        outcome.kinds[state.actor] = kind
-        if refusal := _too_large(state):
-            self._known.setdefault(kind, Answer("unproved", refusal))
-            return
-        captures = self._captures[state.actor]
-        if captures > 1 and captures & (captures - 1) == 0 and len(stream) <= SAMPLED_BYTES_MAX:
-            self._due.add(state.actor)
-        is_new = kind not in self._known and not any(task.kind == kind for task in outcome.tasks.values())
-        needed = is_new or state.actor in self._suspects
-        if needed or (state.actor in self._due and self._tasks.qsize() < SAMPLES_MAX):
-            self._due.discard(state.actor)
-            own = state if state.file is None else replace(state, file=os.dup(state.file))
-            task = outcome.tasks[state.actor] = _Task(own, kind, self._life, is_sample=not needed)
-            self._put(task)
-
-    def _is_plain(self, kind: Kind, stream: bytes | memoryview) -> bool:
-        """Whether a state loads wherever Python does."""
-        if kind in self._plain or names_no_global(stream):
-            return True
-        if kind in self._known or len(stream) > SAMPLED_BYTES_MAX:
-            return False
-        try:
-            named = globals_of(stream)
-        except Exception:  # noqa: BLE001 - a pickle that calls what placeholders stand for: its trial tells
-            return False
-        if all(module.partition(".")[0] in _PLAIN_PACKAGES for module, _ in named - _PLAIN_OF_OURS):
-            self._plain.add(kind)
-        return kind in self._plain
-
-    # The thread --------------------------------------------------------------------------------------------------
-
-    def _put(self, task: _Task) -> None:
-        self._tasks.put((task.is_sample, next(self._numbers), task))
-        if self._thread is None:
+    def begin(self, life: int, states: Iterable[RecordedState]) -> Round:
+        """Begin the trials that these states need. Each has a copy of its file, as samples go on behind the round."""
+        begun = self._proofs.begin(life, states, SAMPLES_MAX - self._tasks.qsize())
+        for task in begun.tasks.values():
+            if task.state.file is not None:
+                task.state = replace(task.state, file=os.dup(task.state.file))
+            self._tasks.put((task.is_sample, next(self._numbers), task))
+        if begun.tasks and self._thread is None:
             self._thread = threading.Thread(target=self._try_all, name="rayshot-proofs", daemon=True)
             self._thread.start()
+        return begun
 
     def _try_all(self) -> None:
         while True:
@@ -172,53 +54,24 @@ class Proofs:
 
     def _try_next(self) -> None:
         *_, task = self._tasks.get()
-        if not task.dropped and task.life == self._life:
+        if not self._proofs.is_over(task):
             try:
-                task.answer = self._try(task)
+                answer = self._try(task)
             except Exception as error:
                 log.exception("the state of %s was not tried, a defect of rayshot", task.state.actor)
-                task.answer = Answer("unproved", repr(error))
-            self._learn(task, task.answer)
+                answer = Answer("unproved", repr(error))
+            self._proofs.learn(task, answer)
         if task.state.file is not None:
             os.close(task.state.file)
         task.ended.set()
 
-    def _learn(self, task: _Task, answer: Answer) -> None:
-        actor = task.state.actor
-        with self._lock:
-            if task.life != self._life:
-                return
-            if answer.word == "refuted":
-                self._suspects[actor] = answer.reason
-                if task.is_sample:
-                    log.warning("a state of %s does not load, so its next one is tried too: %s", actor, answer.reason)
-                return
-            self._suspects.pop(actor, None)
-            before = self._known.get(task.kind)
-            if before is None or answer.word == "proved":
-                self._known[task.kind] = answer
-            if before is None and answer.word == "unproved":
-                log.warning("a state of %s could not be proved: %s", task.kind[1], answer.reason)
-
-    def _try(self, task: _Task) -> Answer:
-        state = task.state
+    def _try(self, task: Task) -> Answer:
         prover = self._prover(task)
         if prover is None:
             return Answer("unproved", "its process does not say where it runs")
-        sizes = tuple(memoryview(part).nbytes for part in state.parts)
-        trial = Trial(state.actor, state.specification, sizes)
-        if state.file is not None:
-            return prover.ask(trial, state.file)
-        try:
-            file = spread(state.parts, spool_folder())
-        except OSError as error:
-            return Answer("unproved", f"no room for a copy of it: {error}")
-        try:
-            return prover.ask(trial, file)
-        finally:
-            os.close(file)
+        return task.state.ask(prover, spool_folder())
 
-    def _prover(self, task: _Task) -> Prover | None:
+    def _prover(self, task: Task) -> Prover | None:
         """The prover for actors of this class. The oldest one ends if there are many."""
         place = self._places.get(task.kind[:-1])
         if place not in self._provers:
@@ -231,74 +84,3 @@ class Proofs:
                     self._provers.pop(next(iter(self._provers))).close()
                 self._provers[place] = Prover(found)
         return self._provers[place]
-
-    def result(self, actor: str, kind: Kind, task: "_Task | None") -> Proof:
-        """What is known of a state now, whose own trial was this one if it had one."""
-        answer = None if task is None else task.answer
-        if answer is not None and answer.word == "proved":
-            return Proof("proved")
-        known = self._known.get(kind)
-        if actor in self._suspects:
-            return Proof("unproved", f"an earlier state of it does not load: {self._suspects[actor]}")
-        if known is not None and known.word == "proved":
-            return Proof("alike")
-        reason = answer or known
-        return Proof("unproved", LATE if reason is None else reason.reason)
-
-
-class Round:
-    """The proofs for one snapshot. `proofs` are those known at once; `kinds` and `tasks` are of the other actors."""
-
-    def __init__(self, of: Proofs) -> None:
-        self.proofs: dict[str, Proof] = {}
-        self.kinds: dict[str, Kind] = {}
-        self.tasks: dict[str, _Task] = {}
-        self._of = of
-
-    def finish(self, patience_s: float) -> dict[str, Proof]:
-        """Wait at most `patience_s` seconds for the answers. Raises StateNotSerializable if one is refuted.
-
-        Nobody waits for those of samples.
-        """
-        deadline = time.monotonic() + min(PATIENCE_S, patience_s)
-        for task in self.tasks.values():
-            if not task.is_sample:
-                task.ended.wait(max(0.0, deadline - time.monotonic()))
-        self.drop()
-        for actor, task in self.tasks.items():
-            if task.answer is not None and task.answer.word == "refuted":
-                raise _refusal(actor, task.answer)
-        own = {actor: self._of.result(actor, kind, self.tasks.get(actor)) for actor, kind in self.kinds.items()}
-        return self.proofs | own
-
-    def drop(self) -> None:
-        """Begin no further trial of these, other than samples."""
-        for task in self.tasks.values():
-            task.dropped = not task.is_sample
-
-
-def _refusal(actor: str, answer: Answer) -> StateNotSerializable:
-    path = answer.path or actor
-    return StateNotSerializable(
-        f"{path} was recorded, but cannot be loaded again, so a restore would fail: {answer.reason}. Mend its class, "
-        "or leave it out in __getstate__ and make it again in on_restore; @rayshot.actor(prove=False) takes snapshots "
-        "without this proof",
-        path=path,
-        actor=actor,
-        loads=False,
-    )
-
-
-def _class_key(specification: ActorSpecification) -> Kind:
-    """A class, and the environment in which its actors run; its name stands second."""
-    name = f"{specification.class_module}.{specification.class_name}"
-    return "class", name, specification.class_pickle, repr(specification.options.get("runtime_env"))
-
-
-def _too_large(state: RecordedState) -> str:
-    """Why a state is too large to be tried; empty if it is not."""
-    if len(state.parts[0]) > STREAM_BYTES_MAX:
-        return f"its pickle has more than {STREAM_BYTES_MAX >> 20} MiB: `rayshot drill` loads it"
-    if state.file is None and sum(memoryview(part).nbytes for part in state.parts) > COPIED_BYTES_MAX:
-        return f"it has more than {COPIED_BYTES_MAX >> 20} MiB in no file: `rayshot drill` loads it"
-    return ""

@@ -23,9 +23,10 @@ from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, Re
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
+from rayshot.proving.proofs import RecordedState
 from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.node.guard import Guard
-from rayshot.runtime.node.proofs import Proofs, RecordedState
+from rayshot.runtime.node.proofs import NodeProofs
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.whereabouts import find_surroundings
 from rayshot.runtime.ray.failpoints import failpoint
@@ -56,7 +57,7 @@ class Vault:
         self._fitted: Fitted | None = None
         self._ended = threading.Event()
         self._lives_over = 0
-        self._proofs = Proofs(lambda actor, life: find_surroundings(system, life, actor))
+        self._proofs = NodeProofs(lambda actor, life: find_surroundings(system, life, actor))
         know_references()
         sweep_spools(spool_folder())
         self._guard = Guard(system)

@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rayshot.errors import InconsistentCut, NameTaken
+from rayshot.errors import InconsistentCut, NameTaken, StateNotSerializable
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
+    AbortWanted,
     AnnounceEnd,
     ProcessJoined,
     SnapshotStored,
@@ -23,6 +24,7 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
 from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.actors.trials import Trials
 from rayshot.simulation.actors.wording import words
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
 from rayshot.simulation.bodies.actor_driver import ActorDriver
@@ -44,6 +46,7 @@ DEAD_LETTERS_MAX = 1000
 class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
     """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
+    `refused` is the error of a state that does not load, until a user has it.
     Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
     """
 
@@ -67,8 +70,10 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         self.running: str | None = None
         self.begin_driver({}, frozenset())
         self.aborted: dict[SnapshotId, str] = {}
+        self.refused: StateNotSerializable | None = None
         self._loop: VirtualLoop | None = None
         self._made: dict[str, int] = {}
+        self._trials = Trials()
 
     def begin_driver(self, sent: Mapping[str, int], gone: frozenset[str]) -> None:
         """Make the test a new driver; `sent` are the numbers, by receiver, that the world's snapshot has for it."""
@@ -302,9 +307,15 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         """See Surroundings of a coordinator."""
 
     def store(self, coordinator: Coordinator, stored: Stored) -> None:
-        """See Surroundings of a coordinator; a complete snapshot cannot fail here."""
+        """See Surroundings of a coordinator; a complete snapshot fails only here, if a state of it does not load."""
         cut = stored.cut
         if self.is_fenced(coordinator, cut.snapshot):
+            return
+        try:
+            self._trials.check(cut.snapshot.incarnation, stored.states)
+        except StateNotSerializable as error:
+            self.refused = error
+            coordinator.tell(AbortWanted(cut.snapshot, AbortReason.DOES_NOT_LOAD, error.message))
             return
         actors = {**stored.states, **dict.fromkeys(cut.unborn, RecordedActor(None, None))}
         channels = {

@@ -146,6 +146,7 @@ class ActorSchedule:
             self.run(None, lambda: opened[0] not in collector.open_snapshots or actors.takeovers > takeovers)
         taken = [one for one in actors.snapshots[before:] if not opened or one.id == opened[0]]
         if not taken:
+            actors.refused = None
             detail = actors.aborted.get(opened[0], "its coordinator was lost")
             raise SnapshotAborted(f"snapshot {opened[0]} was not taken: {detail}", snapshot=str(opened[0]))
         settle(actors)

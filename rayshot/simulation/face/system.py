@@ -300,9 +300,14 @@ class SimulatedSystem:
             until: stop as soon as this returns true.
 
         Returns the number of events. Raises StepsExhausted after `steps_max` of them, and ActorDied if a handler of a
-        class with `on_error="stop"` raised. A KeyboardInterrupt in a handler passes through.
+        class with `on_error="stop"` raised. A KeyboardInterrupt in a handler passes through. At its end it raises
+        StateNotSerializable if a state of a planned snapshot does not load; the snapshot is in `aborted`.
         """
-        return self._schedule.run(seconds, until)
+        happened = self._schedule.run(seconds, until)
+        if (refused := self._actors.refused) is not None:
+            self._actors.refused = None
+            raise refused
+        return happened
 
     def snapshot(self, *, mode: str | None = None) -> WorldSnapshot:
         """Take a snapshot now that includes everything the test did before; returns it, and keeps it in `snapshots`.
@@ -368,7 +373,7 @@ class SimulatedSystem:
     def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "SimulatedSystem":
         """Make an independent copy for trying something: take a snapshot, and load it into a new SimulatedSystem.
 
-        Futures and the story are not copied. Raises StateNotSerializable.
+        Futures and the story are not copied. Raises StateNotSerializable and SnapshotAborted.
         """
         drain_driver(self._actors)
         taken = self._schedule.take(CHANDY_LAMPORT)
