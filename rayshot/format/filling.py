@@ -1,6 +1,8 @@
 """Gives an object the state that a pickle holds for it."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -19,3 +21,18 @@ def fill(made: Any, state: Any) -> None:
         made.__dict__[sys.intern(name) if type(name) is str else name] = value
     for name, value in (slots or {}).items():
         setattr(made, name, value)
+
+
+@contextmanager
+def lent(made: Any, state: Any) -> Iterator[None]:
+    """Within it a bare object has its state, unless its class has a `__setstate__`, which must not be called twice."""
+    if hasattr(type(made), "__setstate__"):
+        yield
+        return
+    has_attributes = type(made).__dictoffset__ != 0  # its own `__getattr__` may not be asked
+    before = dict(made.__dict__) if has_attributes else {}
+    fill(made, state)
+    yield
+    if has_attributes:
+        made.__dict__.clear()
+        made.__dict__.update(before)

@@ -75,6 +75,10 @@ class LateKeys:
         for waiting in self._of_objects.pop(id(made), ()) if self._waiting else ():
             self._go_on(waiting)
 
+    def wait_for(self, made: object) -> bool:
+        """Whether keys wait for the state of this object."""
+        return made is not None and id(made) in self._of_objects
+
     def put_all(self) -> None:
         """The pickle is read: put in what is left. Raises what the keys raise."""
         for waiting in self._waiting.values():

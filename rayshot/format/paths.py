@@ -48,11 +48,27 @@ def deeper(path: str, step: str, start: int) -> str:
     return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
 
 
+def in_words(value: object, words: Callable[[object], str] = repr) -> str:
+    """What `words` says of a value of any class; the name of its type if that raises."""
+    try:
+        return words(value)
+    except Exception:  # noqa: BLE001 - it runs code of the value's class
+        return f"<{type(value).__name__}>"
+
+
 def _parts(value: object) -> list[tuple[str, object]]:
+    """The parts of a value, each with the step to it; none of one that does not let itself be looked at."""
+    try:
+        return _steps(value)
+    except Exception:  # noqa: BLE001 - a proxy asks what it stands for, which may be gone
+        return []
+
+
+def _steps(value: object) -> list[tuple[str, object]]:
     if isinstance(value, dict):
-        return [(f"[{key!r}]", part) for key, part in value.items()]
+        return [(f"[{in_words(key)}]", part) for key, part in value.items()]
     if isinstance(value, list | tuple):
         return [(f"[{index}]", part) for index, part in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return [(f"{{{part!r:.40}}}", part) for part in value]
+        return [(f"{{{in_words(part):.40}}}", part) for part in value]
     return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]

@@ -27,7 +27,7 @@ from rayshot.format.entries import StateCodec
 from rayshot.format.exceptions import is_same, learn
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
-from rayshot.format.paths import find_culprit, find_paths
+from rayshot.format.paths import find_culprit, find_paths, in_words
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import reducer_of_handles
@@ -41,7 +41,7 @@ from rayshot.format.unpickling import unpickle
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
 
-_REFUSALS = (Exception,)
+_REFUSALS = (Exception, SystemExit)
 """The exceptions that pickling may raise: it runs code of any class."""
 
 
@@ -79,7 +79,8 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     except _REFUSALS as error:
         path = find_culprit(state, name, partial(_can_pickle, own=own))
         raise StateNotSerializable(
-            f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in on_restore",
+            f"{path} cannot be captured: {in_words(error, str)}. Leave it out in __getstate__ and make it again in "
+            "on_restore",
             path=path,
         ) from error
     return pickled._replace(comes_apart=True) if special.arrays.come_apart else pickled
@@ -114,7 +115,7 @@ def load_state(
     """Unpickle the result of `dump_state`, of either codec, as the state of the instance `own`."""
     _own.instance, _own.names = own, names
     try:
-        return unpickle(stream, buffers, names)
+        return unpickle(stream, buffers, names, own)
     finally:
         _own.instance = _own.names = None
 
@@ -207,7 +208,7 @@ def dump_message(
         given, secret = {"args": args, "kwargs": kwargs}, name_taken(method) is not None
         path = find_culprit(given, f".{method}", _can_pickle, secret=secret)
         raise MessageNotSerializable(
-            f"{path} cannot be sent: {error}. Nothing was sent", path=path, method=method
+            f"{path} cannot be sent: {in_words(error, str)}. Nothing was sent", path=path, method=method
         ) from error
     if _references.kind is not None and (buffers or len(payload) > LARGE_BYTES):
         parts = [pickle.PickleBuffer(payload), *buffers]

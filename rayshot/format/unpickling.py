@@ -13,27 +13,31 @@ from typing import Any, ClassVar
 
 from rayshot.format.by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
-from rayshot.format.filling import fill
+from rayshot.format.filling import fill, lent
 from rayshot.format.late_keys import REFUSALS, LateKeys
 from rayshot.format.references import plain_handles
 from rayshot.format.reshaping import Reshaped, must_reshape, reshapings
 
 
-def unpickle(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Names | None = None) -> Any:
+def unpickle(
+    stream: bytes | memoryview, buffers: Sequence[Any] = (), names: Names | None = None, own: object = None
+) -> Any:
     """The value of a pickle with these out-of-band buffers, where `names` stand for globals that moved.
+
+    `own` is the bare instance of an actor whose state this is, which gets it later.
 
     What pickle cannot make is made by gentler rules, see `_LenientUnpickler`. So code of the classes may run twice.
 
     Raises whatever the classes of the pickle raise.
     """
     if (keeping := _kept.by) is not None:
-        return keeping.load(stream, buffers, names or {})
+        return keeping.load(stream, buffers, names or {}, own)
     if names and must_reshape(stream, names):
-        return _LenientUnpickler(stream, buffers, names).load()
+        return _LenientUnpickler(stream, buffers, names, own).load()
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
     except (*REFUSALS, AssertionError):  # the last is Ray's, which cannot make a handle in another cluster
-        return _LenientUnpickler(stream, buffers, names or {}).load()
+        return _LenientUnpickler(stream, buffers, names or {}, own).load()
 
 
 class Keeping:
@@ -52,14 +56,14 @@ class Keeping:
     def __exit__(self, *_: object) -> None:
         _kept.by = None
 
-    def load(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> Any:
+    def load(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names, own: object) -> Any:
         """As `unpickle`."""
         if not self.exactly and not must_reshape(stream, names):
             try:
                 return self._reader(_Unpickler(stream, buffers, names)).load()
             except REFUSALS:
                 pass
-        return self._reader(_LenientUnpickler(stream, buffers, names)).load()
+        return self._reader(_LenientUnpickler(stream, buffers, names, own)).load()
 
     @property
     def position(self) -> int | None:
@@ -117,7 +121,8 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
 
     dispatch: ClassVar = dict(_InPython.dispatch)
 
-    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
+    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names, own: object) -> None:
+        self._own = own
         self._file = io.BytesIO(stream)
         super().__init__(self._file, buffers=buffers)
         self._moved = _Moved(names)
@@ -133,7 +138,11 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
     def load(self) -> Any:
         """See pickle.Unpickler."""
         value = super().load()
-        self._late.put_all()
+        if self._late.wait_for(self._own):  # the instance gets its state when all of it is loaded
+            with lent(self._own, value["state"]):
+                self._late.put_all()
+        else:
+            self._late.put_all()
         return value
 
     def find_class(self, module: str, name: str) -> Any:
@@ -165,6 +174,8 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         if isinstance(made, BaseException) and isinstance(state, dict):
             fill_leniently(made, state)
         else:
+            if self._late.wait_for(self._own) and hasattr(type(made), "__setstate__"):
+                self._check_complete(type(made), state.values() if isinstance(state, dict) else (state,))
             fill(made, state)
         self._late.object_filled(made)
 

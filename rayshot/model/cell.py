@@ -16,6 +16,7 @@ from rayshot.errors import (
     StateNotSerializable,
 )
 from rayshot.format.filling import fill
+from rayshot.format.paths import in_words
 from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
 from rayshot.model.dead_letters import DeadLetters
@@ -316,8 +317,9 @@ class Cell:
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
         try:
             state = self.instance.__getstate__()
-        except Exception as error:
-            raise StateNotSerializable(f"{self.name}: __getstate__ raised {error!r}", path=self.name) from error
+        except (Exception, SystemExit) as error:
+            why = f"{self.name}: __getstate__ raised {in_words(error)}"
+            raise StateNotSerializable(why, path=self.name) from error
         return {
             "state": {} if state is None else state,
             "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},

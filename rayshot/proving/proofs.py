@@ -39,7 +39,6 @@ _PLAIN_PACKAGES = frozenset(
     (
         "_codecs",
         "array",
-        "builtins",
         "collections",
         "copyreg",
         "datetime",
@@ -50,8 +49,13 @@ _PLAIN_PACKAGES = frozenset(
         "uuid",
     )
 )
-_PLAIN_OF_OURS = {("rayshot.format.pickling", "own_instance"), ("rayshot.model.handle", "_rebind")}
-"""What names nothing but these loads wherever Python and rayshot are."""
+_PLAIN_NAMES = frozenset(
+    (
+        ("rayshot.model.handle", "_rebind"),
+        *(("builtins", kind.__name__) for kind in (bytearray, bytes, complex, frozenset, object, range, set, slice)),
+    )
+)
+"""What names nothing but these loads wherever Python and rayshot are. Not the actor itself, which may be a key, too."""
 LATE = "its trial had not ended when the snapshot was written"
 Kind = tuple[object, ...]
 """A class, the environment of its actors, and last the names of the types in a state."""
@@ -157,7 +161,7 @@ class Proofs:
             named = globals_of(stream)
         except Exception:  # noqa: BLE001 - a pickle that calls what placeholders stand for: its trial tells
             return False
-        if all(module.partition(".")[0] in _PLAIN_PACKAGES for module, _ in named - _PLAIN_OF_OURS):
+        if all(module.partition(".")[0] in _PLAIN_PACKAGES for module, _ in named - _PLAIN_NAMES):
             self._plain.add(kind)
         return kind in self._plain
 

@@ -2,29 +2,30 @@
 
 There are three answers. Only *refuted* says that a restore fails: the state's own values raise the same error each time
 that they are made. An error of the outside says nothing of that kind. A file that the living actor has locked, a server
-that refuses a second connection or too little memory here would not stop a restore after the actor's death.
+that refuses a second connection or too little memory here would not stop a restore after the actor's death. Nor does an
+error where the actor's process has something that a scratch process lacks: Ray, and what a setup hook did.
 """
 
-import pickle
+import os
 import re
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+import traceback
+from typing import Literal, NamedTuple
 
 import msgpack
 
-from rayshot.errors import MigrationFailed, RayshotError, StaleHandle
+from rayshot.errors import MigrationFailed, RayshotError
 from rayshot.format.slots import SlotKind
+from rayshot.proving.fault import MISSING, chain, is_of_outside, is_own
 
 Word = Literal["proved", "refuted", "unproved"]
 LOAD_S = 5.0
 REASON_LENGTH_MAX = 300
-_CHAIN_MAX = 16
-_OUTSIDE = (OSError, MemoryError, ImportError, StaleHandle)
-_OWN = (TypeError, AttributeError, LookupError, ValueError, RecursionError, pickle.UnpicklingError)
 NO_CODE = frozenset({"ImportError", "ModuleNotFoundError", "CodeMismatch"})
 """The errors of a trial where a module or class is not to be found."""
 Messages = tuple[tuple[int, tuple[tuple[SlotKind, int], ...]], ...]
 """The number of each message, and of each of its slots the kind and how many parts it has."""
+SETUP_HOOK = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
+"""The variable that Ray sets in processes that ran a worker_process_setup_hook."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -96,9 +97,27 @@ class Trial(NamedTuple):
 def judge(error: BaseException) -> Answer:
     """What an error says that a state raised when it was loaded."""
     ours = isinstance(error, RayshotError)  # it says that there is no system here, or that a class does not migrate
-    own = isinstance(error, MigrationFailed if ours else _OWN)
-    outside = any(isinstance(one, _OUTSIDE) for one in _chain(error))
-    return Answer("refuted" if own and not outside else "unproved", in_short(error), type(error).__qualname__)
+    own = isinstance(error, MigrationFailed) if ours else is_own(error)
+    if not own or is_of_outside(error) or any(isinstance(one, MISSING) for one in chain(error)):
+        return Answer("unproved", in_short(error), type(error).__qualname__)
+    lacking = _lacking_here(error)
+    reason = f"{in_short(error)}; {lacking}" if lacking else in_short(error)
+    return Answer("unproved" if lacking else "refuted", reason, type(error).__qualname__)
+
+
+def _lacking_here(error: BaseException) -> str:
+    """What the actor's process has and this one lacks, so that the error says nothing; empty if there is nothing."""
+    if any(_comes_from_ray(one) for one in chain(error)):
+        return "it asks Ray, which is not here"
+    return (
+        "a worker_process_setup_hook ran where the actor is, and does not run here" if SETUP_HOOK in os.environ else ""
+    )
+
+
+def _comes_from_ray(error: BaseException) -> bool:
+    """Whether code of Ray raised it, or called what did."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(str(frame.f_globals.get("__name__")).partition(".")[0] == "ray" for frame, _ in frames)
 
 
 def in_short(error: BaseException) -> str:
@@ -110,14 +129,3 @@ def in_short(error: BaseException) -> str:
     name = type(error).__name__
     shown = (f"{name}: {text}" if text else name)[:REASON_LENGTH_MAX]
     return shown.encode("utf-8", "backslashreplace").decode()
-
-
-def _chain(error: Any) -> Iterator[BaseException]:
-    """The error, and those behind it."""
-    waiting, seen = [error], set[int]()
-    while waiting and len(seen) < _CHAIN_MAX:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [one.__cause__, one.__context__]

@@ -7,6 +7,7 @@ import typing
 
 import pytest
 
+from rayshot.format.filling import fill
 from rayshot.format.pickling import dump_state, load_state
 from tests.format.hard_to_make import Money, Proxy, Refused
 
@@ -23,6 +24,12 @@ class Slotted:
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
+
+    def __hash__(self):
+        return len(self.inner)
+
+    def __eq__(self, other):
+        return self is other
 
 
 class Keys(dict):
@@ -246,6 +253,35 @@ def test_a_key_whose_hash_needs_its_state_is_found_again_in_a_cycle(hold):
     assert held == hold(again)
     assert len(held) == len(hold(again))
     assert any(again is part for key in held for part in (key if isinstance(key, tuple) else [key]))
+
+
+@pytest.mark.parametrize("hold", [lambda own: {own}, lambda own: {own: 1}, lambda own: {"a": 0, ("b", own): 1}])
+def test_an_actor_that_is_a_key_in_its_own_state_is_found_there_when_it_has_its_state(hold):
+    actor, again = Node("a", []), Node.__new__(Node)
+    actor.parent.append(hold(actor))
+    pickled = dump_state({"state": vars(actor)}, "alice", actor)
+    state = load_state(pickled.stream, pickled.buffers, again)["state"]
+    assert not vars(again), "its class may migrate the state first"
+    fill(again, state)
+    (held,) = again.parent
+    assert held == hold(again)
+    assert [*held][-1] is again or again in [*held][-1]
+
+
+def test_an_actor_with_slots_alone_is_found_in_its_own_state():
+    actor, again = Slotted([1]), Slotted.__new__(Slotted)
+    actor.more = {actor}
+    pickled = dump_state({"state": actor.__getstate__()}, "alice", actor)
+    fill(again, load_state(pickled.stream, pickled.buffers, again)["state"])
+    assert again.more == {again}
+
+
+def test_who_takes_a_part_of_a_state_before_the_actor_can_be_a_key_of_it_is_refused_not_given_less():
+    actor = Node("a", None)
+    actor.parent = {actor}
+    pickled = dump_state({"state": {**vars(actor), "index": Index(actor.parent)}}, "alice", actor)
+    with pytest.raises(pickle.UnpicklingError, match=r"Index.* is made of a set"):
+        load_state(pickled.stream, pickled.buffers, Node.__new__(Node))
 
 
 @pytest.mark.parametrize("kind", [dict, collections.OrderedDict])

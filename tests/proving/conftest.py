@@ -27,8 +27,17 @@ class Recorded(NamedTuple):
 
 def record(value):
     """The state of an actor alice that has this value, as a capture records it."""
-    inner = {"first": [1], "value": value, "last": 2}
-    pickled = dump_state({"state": inner, "calls": {}, "timers": [], "next_call": 1, "ending": False}, "alice")
+    return _recorded({"first": [1], "value": value, "last": 2})
+
+
+def record_actor(actor):
+    """The state of this object as that of an actor alice."""
+    return _recorded(vars(actor), actor)
+
+
+def _recorded(state, own=None):
+    whole = {"state": state, "calls": {}, "timers": [], "next_call": 1, "ending": False}
+    pickled = dump_state(whole, "alice", own)
     return Recorded([pickled.stream, *pickled.buffers])
 
 

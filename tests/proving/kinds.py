@@ -4,6 +4,7 @@ import fcntl
 import os
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 
 REGISTRY = {}
@@ -153,3 +154,40 @@ class Threaded(Plain):
 
     def __setstate__(self, state):
         threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+class Namespaced(Plain):
+    """Asks Ray for its namespace."""
+
+    def __setstate__(self, state):
+        import ray
+
+        self.namespace = ray.get_runtime_context().namespace
+
+
+class Member:
+    """Holds groups with itself, hashed by its name."""
+
+    def __init__(self, name, hold):
+        self.name = name
+        self.groups = [hold(self)]
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self is other
+
+
+class Choosy(Member):
+    """The same, and takes its state by itself."""
+
+    def __setstate__(self, state):
+        self.__dict__ |= state
+
+
+class Missing:
+    """Is looked up in a plain class that does not have it."""
+
+    def __reduce__(self):
+        return getattr, (Decimal, "nothere")

@@ -15,7 +15,7 @@ from rayshot.proving.surroundings import Surroundings
 from rayshot.proving.trial import Answer
 from rayshot.runtime.node import proofs as node
 from tests.proving import kinds
-from tests.proving.conftest import SPECIFICATION, record
+from tests.proving.conftest import SPECIFICATION, record, record_actor
 
 pytestmark = pytest.mark.acceptance("S2")
 
@@ -100,8 +100,22 @@ def test_a_new_type_in_a_state_is_a_new_trial(proofs, tried):
 
 
 def test_plain_values_need_no_trial(proofs, tried):
-    assert take(proofs, {"alice": {"a": [1, 2.0, "x"]}}) == {"alice": Proof("plain")}
+    assert take(proofs, {"alice": {"a": [1, 2.0, "x", {1}, frozenset(), range(3), 1j, b"", object()]}}) == {
+        "alice": Proof("plain")
+    }
     assert not tried
+
+
+def test_a_state_that_refers_to_its_actor_or_calls_a_function_of_python_is_tried(proofs, tried):
+    member = ActorSpecification.of(kinds.Choosy, {}).pack()
+    parts = record_actor(kinds.Choosy("alice", lambda own: {own})).parts
+    begun = proofs.begin(1, [proving.RecordedState("alice", member, parts, None)])
+    await_all(begun)
+    with pytest.raises(StateNotSerializable, match=r"^alice.* was recorded, but cannot be loaded again"):
+        begun.finish(PATIENCE_S)
+    with pytest.raises(StateNotSerializable, match=r"^bob\['state'\]\['value'\].*no attribute 'nothere'"):
+        take(proofs, {"bob": kinds.Missing()})
+    assert tried == ["alice", "bob"]
 
 
 def test_another_life_begins_anew(proofs, tried):

@@ -2,18 +2,39 @@
 
 import os
 import signal
+from collections import Counter, OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from grpc import RpcError
 
-from rayshot.proving.trial import PROVED
+from rayshot.model.specification import ActorSpecification
+from rayshot.proving.prover import spread
+from rayshot.proving.trial import PROVED, SETUP_HOOK, Trial
 from rayshot.runtime.ray.plain_handles import plain_handle
 from tests.processes import runs
 from tests.proving import kinds
+from tests.proving.conftest import record_actor
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.acceptance("S2")
+
+
+@pytest.fixture
+def prove_actor(prover):
+    """Proves the state of this object as that of an actor."""
+
+    def prove(actor):
+        recorded = record_actor(actor)
+        file = spread(recorded.parts, "/dev/shm")
+        try:
+            specification = ActorSpecification.of(type(actor), {}).pack()
+            return prover.ask(Trial("alice", specification, recorded.sizes), file)
+        finally:
+            os.close(file)
+
+    return prove
 
 
 @pytest.mark.parametrize("value", [kinds.Plain(), [np.arange(1000)] * 2, {"a": [kinds.Plain()]}])
@@ -21,7 +42,9 @@ def test_what_loads_is_proved(ask, value):
     assert ask(value) == PROVED
 
 
-@pytest.mark.parametrize("error", [TypeError("t"), AttributeError("a"), KeyError("k"), ValueError("v"), IndexError(9)])
+@pytest.mark.parametrize(
+    "error", [TypeError("t"), AttributeError("a"), KeyError("k"), AssertionError("v"), IndexError(9)]
+)
 def test_what_raises_the_same_error_of_its_own_twice_is_refuted_with_its_path(ask, error):
     answer = ask([0, {"deep": kinds.Refusing(error)}])
     assert (answer.word, answer.error) == ("refuted", type(error).__name__)
@@ -34,7 +57,8 @@ def test_what_only_the_registry_of_the_living_process_has_is_refuted(ask):
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(5, "gone"), ConnectionError(), MemoryError(), ImportError("x"), RuntimeError()]
+    "error",
+    [OSError(5, "gone"), ConnectionError(), MemoryError(), EOFError(), ImportError("x"), RuntimeError(), RpcError("x")],
 )
 def test_an_error_of_the_outside_or_of_an_unknown_kind_says_nothing(ask, error):
     assert ask(kinds.Refusing(error)).word == "unproved"
@@ -43,6 +67,31 @@ def test_an_error_of_the_outside_or_of_an_unknown_kind_says_nothing(ask, error):
 def test_an_error_of_its_own_that_an_error_of_the_outside_caused_says_nothing(ask):
     assert ask(kinds.Disconnected()).reason == "ValueError: no connection"
     assert ask(kinds.Disconnected()).word == "unproved"
+
+
+def test_an_error_that_comes_through_ray_says_nothing(ask):
+    answer = ask(kinds.Namespaced())
+    assert (answer.word, answer.error) == ("unproved", "AttributeError")
+    assert answer.reason.endswith("it asks Ray, which is not here")
+
+
+def test_what_a_setup_hook_may_have_made_says_nothing(ask, prover):
+    there = prover._surroundings
+    prover._surroundings = there._replace(environment={**there.environment, SETUP_HOOK: "hook"})
+    answer = ask(kinds.Registered("one"))
+    assert answer.word == "unproved"
+    assert answer.reason.startswith("KeyError: 'one'; a worker_process_setup_hook ran where the actor is")
+    assert ask(kinds.Plain()) == PROVED
+
+
+@pytest.mark.parametrize("hold", [lambda own: {own}, lambda own: {("a", own): 1}, lambda own: OrderedDict({own: 1})])
+def test_an_actor_that_is_a_key_in_its_own_state_is_proved_unless_its_class_takes_the_state_itself(prove_actor, hold):
+    assert prove_actor(kinds.Member("alice", hold)) == PROVED
+    assert prove_actor(kinds.Choosy("alice", hold)).word == "refuted"
+
+
+def test_a_copy_of_what_has_the_actor_as_a_key_is_refuted(prove_actor):
+    assert prove_actor(kinds.Member("alice", lambda own: Counter([own]))).word == "refuted"
 
 
 def test_a_file_that_the_living_object_has_locked_says_nothing_and_stays_locked(ask, tmp_path):

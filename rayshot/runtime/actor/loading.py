@@ -14,6 +14,7 @@ from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver, label_of
+from rayshot.proving.fault import is_of_outside
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
@@ -23,9 +24,6 @@ from rayshot.runtime.ray.plain_handles import knowing_paths
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
-
-OF_CONNECTIONS = ("ConnectionError", "OperationalError", "Timeout", "TimeoutError", "Unavailable")
-"""So the names of errors end with which a client says that what it needs is not there now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +140,12 @@ def _load_state(
     try:
         state = load_state(stream, buffers, own, names)
     except (ImportError, AttributeError) as error:
-        raise _mismatch(
-            process.name,
-            class_name,
+        why = (
             f"the state of class {class_name} holds something that this program does not have: "
             f"{error}; import the module that defines it, or give its new name with "
-            "rename_classes={'old.module.Class': NewClass}",
-        ) from error
+            "rename_classes={'old.module.Class': NewClass}"
+        )
+        raise _refusal(process.name, class_name, why, error) from error
     except (Exception, SystemExit) as error:  # unpickling runs code of the values' classes
         why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
         raise _refusal(process.name, class_name, why, error) from error
@@ -167,23 +164,9 @@ def _class_name(plan: LoadPlan) -> str:
 
 def _refusal(actor: str, class_name: str, why: str, error: BaseException) -> CodeMismatch:
     """OutsideRefused where what failed is not the class: it may do better at the next try."""
-    if not _is_of_outside(error):
+    if not is_of_outside(error):
         return _mismatch(actor, class_name, why)
     return OutsideRefused(f"actor {actor!r}: {why}", actor=actor, class_name=class_name)
-
-
-def _is_of_outside(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, is of the operating system or says that a connection failed.
-
-    Clients of databases have errors of their own for this, known by their names.
-    """
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
-    names = [base.__name__ for one in chain for base in type(one).__mro__]
-    return "OSError" in names or any(name.endswith(OF_CONNECTIONS) for name in names)
 
 
 def _mismatch(actor: str, class_name: str, why: str) -> CodeMismatch:
