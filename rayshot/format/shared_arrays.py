@@ -123,42 +123,51 @@ class SharedArrays:
 
 
 def _spans(arrays: Iterable[Any], memo: _Memo) -> Iterator[Span]:
-    """The memory that several of these arrays share, or one of them and a value that was pickled too."""
+    """The memory that several of these arrays share, or one of them and a value that was pickled too.
+
+    Arrays that live have bytes in common exactly where their addresses meet, whatever they were made by.
+    """
     numpy = sys.modules["numpy"]
-    of_owners: dict[int, list[Any]] = defaultdict(list)
+    of_holders: dict[int, list[Any]] = defaultdict(list)
+    others: list[Any] = []
     for one in arrays:
-        of_owners[id(_owner(one, numpy.ndarray))].append(one)
-    for sharing in of_owners.values():
-        owner = _owner(sharing[0], numpy.ndarray)
+        owner = _owner(one)
         if type(owner) in _HOLDERS and id(owner) in memo():
-            low, high = _stretch(numpy.frombuffer(owner, "u1"))
-            yield Span(low, high, sharing, owner)
-        elif len(sharing) > 1:
-            yield from _overlapping(sharing)
-
-
-def _owner(found: Any, array_type: Any) -> Any:
-    """The value whose memory an array uses: the array itself, or what its base leads to."""
-    while True:
-        if isinstance(found, array_type):
-            beneath = found.base
-        elif type(found) is memoryview:
-            beneath = found.obj
+            of_holders[id(owner)].append(one)
         else:
-            return found
-        if beneath is None:
-            return found
+            others.append(one)
+    for sharing in of_holders.values():
+        owner = _owner(sharing[0])
+        low, high = _stretch(numpy.frombuffer(owner, "u1"))
+        yield Span(low, high, sharing, owner)
+    if others:
+        yield from _overlapping(others)
+
+
+def _owner(found: Any) -> Any:
+    """The value whose memory an array uses: the array itself, or what its base leads to."""
+    while (beneath := _base(found)) is not None:
         found = beneath
+    return found
+
+
+def _base(found: Any) -> Any:
+    if type(found) is memoryview:
+        return found.obj
+    # numpy gives an array new strides by a DummyArray, which holds the array beneath.
+    is_array = isinstance(found, sys.modules["numpy"].ndarray) or type(found).__name__ == "DummyArray"
+    return getattr(found, "base", None) if is_array else None
 
 
 def _overlapping(arrays: list[Any]) -> Iterator[Span]:
-    """The stretches of memory that several of these arrays cover, if one of them may be written."""
+    """The stretches of memory that several of these arrays cover, or one of them twice, if one may be written."""
     placed = sorted((*_stretch(one), at) for at, one in enumerate(arrays) if one.size)
     cluster: list[Any] = []
     low = high = 0
     for start, end, at in [*placed, (sys.maxsize, 0, 0)]:
         if start >= high:
-            if len(cluster) > 1 and any(one.flags.writeable for one in cluster):
+            twice = len(cluster) > 1 or any(one.nbytes > high - low for one in cluster)
+            if twice and any(one.flags.writeable for one in cluster):
                 yield Span(low, high, cluster)
             cluster, low, high = [], start, start
         cluster.append(arrays[at])

@@ -1,10 +1,12 @@
 """Arrays of one state that share memory still share it when the state is loaded; strangers cost what they cost."""
 
 import array
+import ctypes
 import pickle
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from rayshot.format.content_digest import content_digest
 from rayshot.format.inert import Inert, alike, jsonable, read
@@ -24,6 +26,19 @@ def back(state):
 
 def sizes(state):
     return [buffer.nbytes for buffer in dump_state(state, "state").buffers]
+
+
+class OnMemory:
+    """Gives the memory of an array to numpy."""
+
+    def __init__(self, owner):
+        self.__array_interface__ = owner.__array_interface__
+        self.owner = owner
+
+
+def by_pointer(found):
+    pointer = found.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+    return np.ctypeslib.as_array(pointer, (found.size,))
 
 
 class Trimmed:
@@ -52,6 +67,12 @@ TWINS = {
     "as other numbers": (FRAME, FRAME.view("i8")),
     "in the order of Fortran": (base := np.asfortranarray(GRID), base[1:]),
     "halves that overlap": (FRAME[:5], FRAME[3:]),
+    "by new strides": (FRAME, as_strided(FRAME, (4,), (16,))),
+    "windows that may be written": (FRAME, sliding_window_view(FRAME, 3, writeable=True)),
+    "of another library": (FRAME, np.from_dlpack(FRAME)),
+    "through an interface": (FRAME, np.asarray(OnMemory(FRAME))),
+    "through a pointer": (FRAME, by_pointer(FRAME)),
+    "two of another library": (np.from_dlpack(FRAME)[1:], np.from_dlpack(FRAME)[:4]),
     "unaligned": (raw := np.zeros(17, "u1"), raw[1:].view("f8")),
 }
 
@@ -69,6 +90,30 @@ def test_what_is_written_through_one_array_is_read_through_the_other_after_two_r
     before = one.tobytes()
     other[...] = 7 if other.dtype.names is None else (7, 7)
     assert one.tobytes() != before
+
+
+@pytest.mark.parametrize("make", [lambda one: sliding_window_view(one, 3), lambda one: np.broadcast_to(one, (2, 8))])
+def test_a_view_that_nobody_may_write_shows_what_is_written_beneath(make):
+    frame = np.arange(8.0)
+    one, other = back(back([frame, make(frame)]))
+    one[2] = 7
+    np.testing.assert_array_equal(other, make(one))
+    assert not other.flags.writeable
+
+
+def test_new_strides_on_a_bytearray_of_the_state_stay_on_it():
+    raw = bytearray(8)
+    state = {"raw": raw, "words": as_strided(np.frombuffer(raw, "u1"), (4,), (2,))}
+    state = back(back(state))
+    state["words"][3] = 5
+    assert state["raw"][6] == 5
+
+
+def test_an_array_whose_elements_are_one_in_memory_is_still_so():
+    frame = np.arange(2.0)
+    again = back(as_strided(frame, (2, 3), (8, 0)))
+    again[1, 0] = 7
+    assert again.tolist() == [[0, 0, 0], [7, 7, 7]]
 
 
 def test_an_array_that_is_held_twice_is_still_one():
