@@ -15,6 +15,7 @@ from typing import Any
 from rayshot.format.inert_record import Inert
 from rayshot.format.reading_limits import ReadingLimits
 
+_WORD_BYTES = 8
 _DIMENSIONS_MAX = 32
 _EXTENT_MAX = 2**48
 _CODE_POINT_MAX = 0x10FFFF
@@ -89,9 +90,10 @@ def make_view(arguments: _Arguments, limits: ReadingLimits) -> Any:
             reaches = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
             low = offset + sum(reach for reach in reaches if reach < 0)
             high = offset + sum(reach for reach in reaches if reach > 0) + dtype.itemsize
-            if low < 0 or high > _size_of_memory(memory) or count > limits.left:
+            work = max(count, _work(count * dtype.itemsize))  # a few strides make many items of few bytes
+            if low < 0 or high > _size_of_memory(memory) or work > limits.left:
                 raise _refused()
-            limits.charge(count)  # a few strides make many items of few bytes
+            limits.charge(work)
             view = _numpy().ndarray(shape, dtype, memory, offset, strides)
             _check_characters(view, limits)
             return view
@@ -104,6 +106,11 @@ def _size_of_memory(memory: Any) -> int:
     if type(memory) is numpy.ndarray and memory.dtype == numpy.uint8 and memory.ndim == 1:
         return int(memory.nbytes) if memory.flags.c_contiguous else 0
     return memoryview(memory).nbytes if type(memory) in {bytearray, array.array} else 0
+
+
+def _work(size_bytes: int) -> int:
+    """What an array costs those who read it: they copy all of it, also where other arrays have the same bytes."""
+    return size_bytes // _WORD_BYTES
 
 
 def make_scalar(arguments: _Arguments, limits: ReadingLimits) -> Any:
@@ -179,6 +186,7 @@ def _array(
         raise _refused()
     if count == 0:
         return numpy.zeros(shape, dtype, order)
+    limits.charge(_work(count * dtype.itemsize))
     array = numpy.ndarray(shape, dtype, data, order=order)
     _check_characters(array, limits)
     return array

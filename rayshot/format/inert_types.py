@@ -21,7 +21,7 @@ from typing import Any, Final
 from rayshot.errors import BadState
 from rayshot.format import inert_numpy, inert_times
 from rayshot.format.inert_record import HandleRecord, Inert
-from rayshot.format.reading_limits import ReadingLimits
+from rayshot.format.reading_limits import ReadingLimits, checked_set
 
 NOT_MADE: Final = object()
 """The table has no such name, or it does not accept these arguments."""
@@ -99,9 +99,12 @@ def _make_slice(arguments: _Arguments, _: ReadingLimits) -> slice:
 
 
 def _make_bytes(arguments: _Arguments, _: ReadingLimits) -> bytes:
-    if arguments:
-        raise _refused()
-    return b""
+    match arguments:
+        case ():
+            return b""
+        case (bytes(data),):  # cloudpickle makes them of a memoryview
+            return data
+    raise _refused()
 
 
 def _make_encoded(arguments: _Arguments, limits: ReadingLimits) -> bytes:
@@ -126,9 +129,7 @@ def _make_set(arguments: _Arguments, limits: ReadingLimits) -> set[Any]:
     match arguments:
         case (list(items),):
             limits.charge_copy(len(items))
-            for item in items:
-                limits.check_key(item)
-            return set(items)
+            return checked_set(items, limits)
     raise _refused()
 
 
@@ -268,7 +269,10 @@ def _make_enum(arguments: _Arguments, limits: ReadingLimits) -> Inert:
             plain = (
                 (name, value) for name, value in members.items() if type(name) is str and type(value) in {int, str}
             )
-            names = {(type(value), value): name for name, value in plain}
+            names: dict[tuple[type, Any], str] = {}
+            for name, value in plain:
+                limits.check_key((type(value), value), names)
+                names[type(value), value] = name
             record = Inert(checked_name(module, qualified_name))
             record.members = names
             return record

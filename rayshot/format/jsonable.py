@@ -229,7 +229,7 @@ class _Rendering:
             return self._text(str(value)) if has_no_plain_twin else self.render(value.item())
         if hides_a_field(value.dtype):
             return {"$array": str(value.dtype), "shape": list(value.shape), "head": repr(REDACTED)}
-        head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
+        head = self._list(islice(value.flat, HEAD_ITEMS), min(value.size, HEAD_ITEMS))
         self.truncated |= value.size > HEAD_ITEMS
         return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
 

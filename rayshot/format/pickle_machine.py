@@ -33,7 +33,7 @@ from rayshot.format.kept_class import (
     own_record,
     shareable,
 )
-from rayshot.format.reading_limits import ReadingLimits
+from rayshot.format.reading_limits import ReadingLimits, checked_set
 
 PROTOCOL_MAX = 5
 _U2, _U4, _U8 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
@@ -42,6 +42,7 @@ _STOP, _POP, _FRAME, _SHORT_TEXT = (
     code[0] for code in (pickle.STOP, pickle.POP, pickle.FRAME, pickle.SHORT_BINUNICODE)
 )
 _DIGITS_MAX = 4_300
+_INDEX_MAX = 2**32 - 1
 _CALLED = "(...)"
 NONSENSE = (LookupError, TypeError, ValueError, ArithmeticError, struct.error)
 """What bytes that make no sense raise in Python."""
@@ -207,10 +208,7 @@ class PickleMachine:
         self._push(mapping)
 
     def _push_frozenset(self) -> None:
-        items = self._since_mark()
-        for item in items:
-            self._limits.check_key(item)
-        self._push(frozenset(items))
+        self._push(frozenset(checked_set(self._since_mark(), self._limits)))
 
     def _append(self) -> None:
         item = self._stack.pop()
@@ -243,7 +241,7 @@ class PickleMachine:
         check = self._limits.check_key
         for index in range(0, len(items), 2):
             key = items[index]
-            check(key)
+            check(key, mapping)
             mapping[key] = items[index + 1]
 
     def _add_items(self) -> None:
@@ -252,7 +250,7 @@ class PickleMachine:
         if type(target) is not set:
             raise BadState(f"a pickle adds members to a {type(target).__name__}")
         for item in items:
-            self._limits.check_key(item)
+            self._limits.check_key(item, target)
             target.add(item)
 
     # Objects. -------------------------------------------------------------------------------------------------------
@@ -404,10 +402,10 @@ class PickleMachine:
         pickle.POP_MARK: _pop_mark,
         pickle.DUP: _duplicate,
         pickle.MEMOIZE: _memoize,
-        pickle.PUT: lambda self: self._remember(_integer(self._line())),
+        pickle.PUT: lambda self: self._remember(_index(self._line())),
         pickle.BINPUT: lambda self: self._remember(self._byte()),
         pickle.LONG_BINPUT: lambda self: self._remember(self._number(_U4)),
-        pickle.GET: lambda self: self._recall(_integer(self._line())),
+        pickle.GET: lambda self: self._recall(_index(self._line())),
         pickle.BINGET: lambda self: self._recall(self._byte()),
         pickle.LONG_BINGET: lambda self: self._recall(self._number(_U4)),
         # Scalars.
@@ -479,6 +477,14 @@ def _integer(line: bytes) -> int:
     if len(line) > _DIGITS_MAX:
         raise BadState(f"a pickle holds an integer of {len(line)} decimal digits")
     return int(line)
+
+
+def _index(line: bytes) -> int:
+    """A place in the memo: small, as numbers of many digits can be chosen to have the same hash."""
+    index = _integer(line)
+    if not 0 <= index <= _INDEX_MAX:
+        raise BadState(f"a pickle numbers a value of its memo with {len(line)} digits")
+    return index
 
 
 def _read_inner(stream: bytes) -> Any:

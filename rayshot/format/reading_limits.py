@@ -1,6 +1,6 @@
 """A limit for the work of one inert reading, linear in the size of the pickle."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rayshot.errors import LimitExceeded
@@ -13,8 +13,28 @@ COPY_WORK = 8
 KEY_DEPTH_MAX = 64
 ARRAY_DEPTH_MAX = 32
 
-_LIGHT_KEYS = frozenset({str, bytes, float, bool, type(None)})
+_RANDOM_HASH = frozenset({str, bytes})
+"""Types of keys of which nobody can write many with the same hash, and which are compared at once."""
 _WORD_BITS = 64
+
+
+class _Twins:
+    """Looked up in a set or dict, it counts the members that have this hash."""
+
+    __slots__ = ("count", "hash")
+    __array_ufunc__ = None
+    """numpy leaves the comparison to it."""
+
+    def __init__(self, hash_: int) -> None:
+        self.hash = hash_
+        self.count = 0
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, _: object) -> bool:
+        self.count += 1
+        return False
 
 
 class ReadingLimits:
@@ -45,14 +65,15 @@ class ReadingLimits:
         if self._left < 0:
             raise LimitExceeded("the pickle asks for more copies and hashes than a pickle of its size needs")
 
-    def check_key(self, key: Any) -> None:
-        """Charge for hashing and comparing `key`: its size as a tree. Raises LimitExceeded if it nests too deep.
+    def check_key(self, key: Any, into: Collection[Any]) -> None:
+        """Charge for hashing `key` and for comparing it with what has the same hash in `into`, a set or a dict.
 
-        Python hashes and compares nested tuples and frozensets by recursion, once for each path to a part.
+        Raises LimitExceeded if it nests too deep: Python hashes and compares nested tuples and frozensets by recursion,
+        once for each path to a part. Raises TypeError for what has no hash.
         """
-        if type(key) in _LIGHT_KEYS:
+        if type(key) in _RANDOM_HASH:
             return
-        level = [key]
+        before, level = self._left, [key]
         for _ in range(KEY_DEPTH_MAX):
             inner: list[Any] = []
             for item in level:
@@ -62,9 +83,14 @@ class ReadingLimits:
                 elif type(item) is int:
                     self.charge(item.bit_length() // _WORD_BITS)
             if not inner:
-                return
+                break
             level = inner
-        raise LimitExceeded(f"a key is nested more than {KEY_DEPTH_MAX} deep", limit=KEY_DEPTH_MAX)
+        else:
+            raise LimitExceeded(f"a key is nested more than {KEY_DEPTH_MAX} deep", limit=KEY_DEPTH_MAX)
+        if into:
+            twins = _Twins(hash(key))
+            _ = twins in into  # it is not, and has counted
+            self.charge(twins.count * (1 + before - self._left))
 
     def charge_copy(self, items: int) -> None:
         """Take the work of copying `items` items from the budget."""
@@ -76,3 +102,12 @@ class ReadingLimits:
         if depth > ARRAY_DEPTH_MAX:
             raise LimitExceeded(f"object arrays are nested more than {ARRAY_DEPTH_MAX} deep", limit=ARRAY_DEPTH_MAX)
         self._array_depths[id(array)] = array, depth
+
+
+def checked_set(items: Sequence[Any], limits: ReadingLimits) -> set[Any]:
+    """A set of these items."""
+    made: set[Any] = set()
+    for item in items:
+        limits.check_key(item, made)
+        made.add(item)
+    return made

@@ -415,3 +415,7 @@ def test_no_bytes_and_other_bytes_are_refused():
 
 def test_bytearrays_and_memoryviews_are_read():
     assert read(bytearray(b"N.")) is read(memoryview(b"N.")) is None
+
+
+def test_a_memoryview_in_a_state_is_shown_by_its_bytes():
+    assert read(cloudpickle.dumps([memoryview(b"abc"), b"abc"])) == [b"abc", b"abc"]

@@ -287,6 +287,9 @@ QUADRATIC = {
     "deques": MANY + b"ccollections\ndeque\nq\x01" + b"h\x01h\x00\x85R0" * 50_000,
     "bytearrays": b"B" + struct.pack("<I", 500_000) + bytes(500_000) + b"q\x00cbuiltins\nbytearray\nq\x01"
     + b"h\x01h\x00\x85R0" * 50_000,
+    "arrays on the same bytes": integer(np.dtype("u1")) + b"q\x100B" + struct.pack("<I", 800_000) + bytes(800_000)
+    + b"q\x110" + glob("numpy._core.numeric", "_frombuffer") + b"q\x12(h\x11h\x10" + integer((800_000,)) + text("C")
+    + b"tq\x13R" + b"0h\x12h\x13R" * 100_000,
     "huge keys": HUGE + b"}" + b"h\x00Ns" * 100_000,
     "wide tuples as keys": MANY[:-3] + b"tq\x00}" + b"h\x00Ns" * 100_000,
     "family of tuples as key": FAMILY + b"q\x00}h\x00Ns",
@@ -300,9 +303,42 @@ QUADRATIC = {
     + b"q\x030h\x02(h\x01K\x00\x85C\x01btR(K\x01K\x01\x85h\x00\x89]h\x03atb" * 5_000,
 }  # fmt: skip
 
+
+def colliding(count, key=lambda number: integer(number * (2**61 - 1))):
+    """Opcodes for keys that all have the same hash."""
+    return [key(number) for number in range(1, count)]
+
+
+def complex_number(number):
+    return call("builtins", "complex", b"G" + struct.pack(">d", -1000003.0 * number), b"G" + struct.pack(">d", number))
+
+
+COLLIDING = colliding(50_000)
+QUADRATIC |= {
+    "keys with one hash": b"}(" + b"N".join(COLLIDING) + b"Nu",
+    "keys with one hash one by one": b"}" + b"Ns".join(COLLIDING) + b"Ns",
+    "keys with one hash in a dict of marks": b"(" + b"N".join(COLLIDING) + b"Nd",
+    "keys with one hash in a record": b"ca\nb\n)R(" + b"N".join(COLLIDING) + b"Nu",
+    "members with one hash": b"\x8f(" + b"".join(COLLIDING) + b"\x90",
+    "members of a frozenset with one hash": b"(" + b"".join(COLLIDING) + b"\x91",
+    "members of an old set with one hash": b"cbuiltins\nset\n((" + b"".join(COLLIDING) + b"ltR",
+    "complex keys with one hash": b"}(" + b"N".join(colliding(20_000, complex_number)) + b"Nu",
+    "tuples with one hash": b"}(" + b"N".join(key + b"\x85" for key in COLLIDING) + b"Nu",
+    "a key that meets others with its hash": b"}(" + b"N".join(COLLIDING[:4_000]) + b"Nu" + b"K\x00Ns" * 100_000,
+    "values of an enum with one hash": call(
+        "cloudpickle.cloudpickle",
+        "_make_skeleton_enum",
+        *(b")", text("E"), text("E")),
+        b"}(" + b"".join(text(str(at)) + key for at, key in enumerate(COLLIDING)) + b"u",
+        *(text("m"), text(""), b"N", b"N"),
+    ),
+}
+
 CHEAP = {
+    "many keys of numbers": b"}(" + b"N".join(integer((1 << 62) + n) for n in range(200_000)) + b"Nu",
+    "many keys of pairs": b"}(" + b"N".join(b"K\x00" + integer(n) + b"\x86" for n in range(200_000)) + b"Nu",
     "memo index": b"Nr\xff\xff\xff\xff0j\xff\xff\xff\xff",
-    "memo index in text": b"Np99999999999999999999\n0g99999999999999999999\n",
+    "memo index in text": b"Np4294967295\n0g4294967295\n",
     "deep lists": b"]" * 50_000 + b"a" * 49_999,
     "deep tuples": b")" + b"\x85" * 75_000,
     "deep dicts": b"}K\x00" * 50_000 + b"N" + b"s" * 50_000,
@@ -331,6 +367,7 @@ CUT = {
     "decimal digits": b"L" + b"9" * 1_000_000 + b"L\n",
     "buffer": b"\x97",
     "memo": b"h\x07",
+    "memo index": b"Np4294967296\n",
     "mark": b"t",
 }
 

@@ -181,6 +181,12 @@ def test_a_rendering_is_bounded_in_size_and_depth():
     assert jsonable([[[[]]]], depth_max=2) == [[{"$omitted": 1}]]
     family = functools.reduce(lambda inner, _: [inner, inner], range(1000), [])
     assert len(json.dumps(jsonable(family))) < 10_000_000
+    arrays = np.zeros(16)
+    for _ in range(3):
+        inner, arrays = arrays, np.empty(16, object)
+        for at in range(16):
+            arrays[at] = inner
+    assert json.dumps(jsonable(arrays, nodes_max=100)).count("$array") < 100
 
 
 ANY = st.recursive(
