@@ -3,7 +3,7 @@
 import io
 import itertools
 import pickle
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rayshot.format.by_value import CLOUDPICKLE_MODULE
@@ -60,47 +60,45 @@ class _Outliner(pickle.Unpickler):
         return _Placeholder
 
 
-def uses_of(stream: bytes | memoryview, names: Collection[str]) -> dict[str, list[Sequence[Any]]]:
-    """For each of these classes ("module.Qualname") the values of which a pickle makes its objects: each row once.
+def uses_of(stream: bytes | memoryview, asked: Mapping[str, Callable[[Any], str]]) -> dict[str, set[str]]:
+    """For each of these classes ("module.Qualname") what its function says of the values of its objects.
 
-    As `outline`. Classes by value count too.
+    It is given the arguments with which a pickle makes an object, a tuple that is not empty, and the state that an
+    object gets. Empty words are left out. As `outline`. Classes by value count too.
     """
-    reader = _ReaderOfUses(stream, names)
+    reader = _ReaderOfUses(stream, asked)
     reader.load()
-    return {name: [*rows.values()] for name, rows in reader.uses.items()}
+    return reader.said
 
 
 class _Use(_Anything):
-    """The type of a class whose objects are noted: a call, an instance or a state of it adds a row of values."""
+    """The type of a class whose objects are noted: a call, an instance or a state of it is passed to `note`."""
 
-    rows: dict[str, Sequence[Any]]
+    note: Callable[[Any], None]
 
     def __call__(cls, *args: object, **_kwargs: object) -> "_Anything":
-        cls.rows[repr(args)] = args
+        cls.note(args)
         return cls
 
 
-def _new_use() -> Any:
-    rows: dict[str, Sequence[Any]] = {}
+def _new_use(ask: Callable[[Any], str], said: set[str]) -> Any:
+    def note(values: Any) -> None:
+        if values and (words := ask(values)):
+            said.add(words)
 
     def make(cls: Any, *args: object) -> Any:
-        if args:
-            rows[repr(args)] = args
+        note(args)
         return cls
 
-    def fill(state: object) -> None:
-        if isinstance(state, list):
-            rows[repr(state)] = state
-
-    members = {"__new__": make, "__setstate__": staticmethod(fill), "rows": rows}
+    members = {"__new__": make, "__setstate__": staticmethod(note), "note": staticmethod(note)}
     return _Use("_Used", (_Placeholder,), members)
 
 
 class _ReaderOfUses(_Outliner):
-    def __init__(self, stream: bytes | memoryview, names: Collection[str]) -> None:
+    def __init__(self, stream: bytes | memoryview, asked: Mapping[str, Callable[[Any], str]]) -> None:
         super().__init__(stream)
-        self._kinds = {name: _new_use() for name in names}
-        self.uses: dict[str, dict[str, Sequence[Any]]] = {name: kind.rows for name, kind in self._kinds.items()}
+        self.said: dict[str, set[str]] = {name: set() for name in asked}
+        self._kinds = {name: _new_use(ask, self.said[name]) for name, ask in asked.items()}
 
     def find_class(self, module: str, name: str) -> Any:
         """See pickle.Unpickler. Of cloudpickle's functions it finds those that make classes."""

@@ -1,7 +1,7 @@
 """The tables of shapes in a manifest: one for each actor; an actor whose table an earlier row has says which row.
 
 table    [[module and qualified name, kind, [part, ...]], ...], sorted by the names, never empty
-part     [name, value] of a member where the kind is "enum" or "flag", the name of a field where it is "fields"
+part     [name, value] of a member where the kind is "enum" or "flag", else the name of a field
 """
 
 from typing import Any
@@ -9,9 +9,20 @@ from typing import Any
 from rayshot.errors import BadManifest
 from rayshot.format import canonical
 from rayshot.format.bounds import check_length, check_text
-from rayshot.format.shapes import FIELDS, PARTS_MAX, SHAPES_MAX, TEXT_LENGTH_MAX, Shape, Shapes, is_scalar
+from rayshot.format.shapes import (
+    FIELDS,
+    MEMBERS,
+    NAMED,
+    PARTS_MAX,
+    ROW,
+    SHAPES_MAX,
+    TEXT_LENGTH_MAX,
+    Shape,
+    Shapes,
+    is_scalar,
+)
 
-_KINDS = {"enum", "flag", FIELDS}
+_KINDS = {*MEMBERS, FIELDS, ROW, NAMED}
 
 
 def check_shapes(shapes: Shapes, what: str) -> None:
@@ -28,7 +39,7 @@ def check_shapes(shapes: Shapes, what: str) -> None:
         check_length(shape.parts, f"members or fields of {name} of {what}", PARTS_MAX)
         for part, value in shape.parts:
             check_text(part, f"a member or field of {name} of {what}", TEXT_LENGTH_MAX)
-            if not is_scalar(value) or (shape.kind == FIELDS and value is not None):
+            if not is_scalar(value) or (shape.kind not in MEMBERS and value is not None):
                 raise BadManifest(f"{name}.{part} of {what} has a value that no member has")
         if len(set(shape.names)) != len(shape.parts):
             raise BadManifest(f"{name} of {what} has a member or field twice")
@@ -37,7 +48,7 @@ def check_shapes(shapes: Shapes, what: str) -> None:
 def shapes_tree(shapes: Shapes) -> list[Any]:
     """A table as plain lists."""
     return [
-        [name, shape.kind, list(shape.names) if shape.kind == FIELDS else [list(part) for part in shape.parts]]
+        [name, shape.kind, [list(part) for part in shape.parts] if shape.kind in MEMBERS else list(shape.names)]
         for name, shape in shapes.items()
     ]
 
@@ -54,7 +65,7 @@ def _read_shape(tree: Any) -> tuple[str, Shape]:
     if type(tree) is not list or len(tree) != 3 or type(tree[0]) is not str or type(tree[1]) is not str:  # noqa: PLR2004
         raise BadManifest("a shape of an actor is not a list of a name, a kind and parts")
     name, kind, parts = tree
-    read = _read_field if kind == FIELDS else _read_member
+    read = _read_member if kind in MEMBERS else _read_field
     return name, Shape(kind, tuple(map(read, _list(parts, "a shape"))))
 
 

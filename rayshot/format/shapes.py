@@ -3,9 +3,10 @@
 The pickle of an enum's member holds its value, and that of a named tuple, of a frozen dataclass with slots or of a
 `msgspec.Struct` the values of its fields in their order. If the class changes, they come back as other members and in
 other fields. So a snapshot records for each actor the shapes of such classes that its state and its messages hold, and
-a restore compares them with those of today; see `reshaping`.
+a restore compares them with those of today; see `reshaping`. Other dataclasses go by names, and have a shape since one
+word, such as `slots`, makes them go by order.
 
-A class that says by itself how it is pickled has no shape. Plain dataclasses, attrs and pydantic go by names.
+A class that says by itself how it is pickled has no shape. attrs and pydantic go by names.
 """
 
 import copyreg
@@ -15,14 +16,20 @@ import math
 import operator
 import re
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-ShapeKind = Literal["enum", "flag", "fields"]
+ShapeKind = Literal["enum", "flag", "fields", "row", "names"]
 ENUM: ShapeKind = "enum"
 FLAG: ShapeKind = "flag"
 FIELDS: ShapeKind = "fields"
+"""Its objects are made of their fields, as arguments. Earlier versions recorded it for ROW, too."""
+ROW: ShapeKind = "row"
+"""A dataclass whose objects have the list of their fields for a state."""
+NAMED: ShapeKind = "names"
+"""A dataclass whose objects have a state with the names of their fields."""
+MEMBERS = (ENUM, FLAG)
 SHAPES_MAX = 1_000
 """An actor's table has at most so many classes; the rest is not recorded."""
 PARTS_MAX = 1_000
@@ -116,15 +123,25 @@ def shape_of(kind: type) -> Shape | None:
         return _shape_of_enum(kind)
     if issubclass(kind, type):
         return None
-    names = _fields_of(kind)
-    return None if names is None or len(names) > PARTS_MAX else Shape(FIELDS, tuple((name, None) for name in names))
+    shape = _shape_of_dataclass(kind) if dataclasses.is_dataclass(kind) else _shape_of_fields(kind)
+    return None if shape is None or len(shape.parts) > PARTS_MAX else shape
+
+
+def members_of(kind: Any) -> Shape:
+    """All members of an enum, also where their values are no scalars, or it says by itself how it is pickled.
+
+    `_value_` is what pickles hold; a class may have a `value` of its own.
+    """
+    members = tuple((name, one._value_) for name, one in kind.__members__.items())
+    return Shape(FLAG if issubclass(kind, enum.Flag) else ENUM, members)
 
 
 def _shape_of_enum(kind: Any) -> Shape | None:
     if kind.__reduce_ex__ is not enum.Enum.__reduce_ex__ or len(kind.__members__) > PARTS_MAX:
         return None
-    members = tuple((name, one.value) for name, one in kind.__members__.items() if is_scalar(one.value))
-    return Shape(FLAG if issubclass(kind, enum.Flag) else ENUM, members) if members else None
+    shape = members_of(kind)
+    members = tuple(part for part in shape.parts if is_scalar(part[1]))
+    return Shape(shape.kind, members) if members else None
 
 
 def is_scalar(value: object) -> bool:
@@ -138,14 +155,30 @@ def is_scalar(value: object) -> bool:
     return value is None or type(value) is bool
 
 
-def _fields_of(kind: Any) -> tuple[str, ...] | None:
-    """The names of the fields of a class whose objects are pickled as a row of their values."""
-    if issubclass(kind, tuple):
-        code = getattr(getattr(kind, "__getnewargs__", None), "__code__", None)
-        return kind._fields if code is _TUPLE_ARGUMENTS and _is_plainly_reduced(kind) else None
-    if getattr(kind, "__getstate__", None) is getattr(dataclasses, "_dataclass_getstate", kind):
-        return tuple(field.name for field in dataclasses.fields(kind)) if _is_plainly_reduced(kind) else None
-    return _struct_fields(kind)
+def _shape_of_dataclass(kind: Any) -> Shape | None:
+    given = getattr(kind, "__getstate__", None)
+    if given is getattr(dataclasses, "_dataclass_getstate", kind):
+        of = ROW
+    elif (
+        given is object.__getstate__ and not hasattr(kind, "__getnewargs__") and not hasattr(kind, "__getnewargs_ex__")
+    ):
+        of = NAMED
+    else:
+        return None
+    return _shape(of, (field.name for field in dataclasses.fields(kind))) if _is_plainly_reduced(kind) else None
+
+
+def _shape_of_fields(kind: Any) -> Shape | None:
+    """That of a class whose objects are made of a row of the values of their fields."""
+    if not issubclass(kind, tuple):
+        names = _struct_fields(kind)
+        return None if names is None else _shape(FIELDS, names)
+    code = getattr(getattr(kind, "__getnewargs__", None), "__code__", None)
+    return _shape(FIELDS, kind._fields) if code is _TUPLE_ARGUMENTS and _is_plainly_reduced(kind) else None
+
+
+def _shape(kind: ShapeKind, names: Iterable[str]) -> Shape:
+    return Shape(kind, tuple((name, None) for name in names))
 
 
 def _struct_fields(kind: Any) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import io
 import operator
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from rayshot.format.by_value import ClassMakers, Names
@@ -16,7 +16,7 @@ from rayshot.format.exceptions import fill_leniently, make_leniently
 from rayshot.format.filling import fill, lent
 from rayshot.format.late_keys import REFUSALS, LateKeys
 from rayshot.format.references import plain_handles
-from rayshot.format.reshaping import Reshaped, must_reshape, reshapings
+from rayshot.format.reshaping import Attributes, Reshaped, must_reshape, reshapings
 
 
 def unpickle(
@@ -156,22 +156,22 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
         called = self.stack[-1]
         self._check_complete(called, arguments)
         is_exception = isinstance(called, type) and issubclass(called, BaseException)
-        arguments = self._reshaped(called, arguments)
-        self.stack[-1] = make_leniently(called, arguments) if is_exception else _call(called, arguments)
+        self.stack[-1] = self._made(make_leniently if is_exception else _call, called, arguments)
 
     def load_newobj(self) -> None:
         """Make an object by its `__new__`."""
         arguments = self.stack.pop()
         self._check_complete(self.stack[-1], arguments)
-        self.stack[-1] = _new(self.stack[-1], self._reshaped(self.stack[-1], arguments))
+        self.stack[-1] = self._made(_new, self.stack[-1], arguments)
 
     def load_build(self) -> None:
         """Give an object its state."""
-        state, made = self.stack.pop(), self.stack[-1]
-        if type(state) is list:  # the fields of a frozen dataclass with slots
-            state = self._reshaped(type(made), state)
+        recorded, made = self.stack.pop(), self.stack[-1]
+        state = self._reshaped(type(made), recorded)
         self._late.gets_state(made)
-        if isinstance(made, BaseException) and isinstance(state, dict):
+        if isinstance(state, Attributes):
+            state.fill(made)
+        elif isinstance(made, BaseException) and isinstance(state, dict):
             fill_leniently(made, state)
         else:
             if self._late.wait_for(self._own) and hasattr(type(made), "__setstate__"):
@@ -198,7 +198,16 @@ class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go,
     def _reshaped(self, kind: Any, values: Any) -> Any:
         """The values for an object of this class, if its shape changed."""
         reshaping = self._reshapings.get(kind) if self._reshapings and isinstance(kind, type) else None
-        return values if reshaping is None or not values else reshaping.values(values)
+        return values if reshaping is None else reshaping.values(values)
+
+    def _made(self, make: Callable[[Any, Any], Any], kind: Any, arguments: Any) -> Any:
+        """An object of these arguments, or with the fields that they are now."""
+        values = self._reshaped(kind, arguments)
+        if not isinstance(values, Attributes):
+            return make(kind, values)
+        made = _new(kind, ())
+        values.fill(made)
+        return made
 
     def _check_complete(self, called: Any, arguments: Any) -> None:
         """Nothing may copy a set or dict before all its keys are there."""

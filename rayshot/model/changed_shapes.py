@@ -1,7 +1,7 @@
 """Classes of values whose shape is another one today than when a snapshot recorded them.
 
 The comparison reads no state, and imports the modules of the recorded classes. Only where a class lost a member or a
-field, or requires a new one, the states of the actors that may hold its objects are read, inertly.
+field, requires a new one, or is of another kind, the states of the actors that may hold its objects are read, inertly.
 """
 
 import logging
@@ -12,11 +12,18 @@ from rayshot.format.by_value import Names
 from rayshot.format.manifest import ActorEntry, Blob, Manifest
 from rayshot.format.outline import uses_of
 from rayshot.format.reshaping import Reshaped
-from rayshot.format.shapes import FIELDS, Shape, shape_of
+from rayshot.format.shapes import ENUM, FIELDS, FLAG, MEMBERS, NAMED, ROW, Shape
 from rayshot.model.specification import user_class_of
 
 log = logging.getLogger("rayshot")
 _PARTS_SHOWN_MAX = 20
+_WHAT_IT_IS = {
+    ENUM: ", an enum",
+    FLAG: ", a flag",
+    FIELDS: ", a named tuple or struct",
+    ROW: ", a frozen dataclass with slots",
+    NAMED: ", a dataclass",
+}
 _AT_ODDS = "%s was not the same class in %s: its values are loaded as they are recorded, by value and by place"
 
 
@@ -57,25 +64,27 @@ def _changed(name: str, shape: Shape, names: Names) -> Reshaped | None:
 def lost_parts(actor: ActorEntry, changed: dict[str, Reshaped], read: Callable[[Blob], bytes]) -> Iterator[str]:
     """One sentence for each class of which the state of an actor holds what has no place any more."""
     doubtful = {
-        name: changed[name] for name in actor.shapes if name in changed and (r := changed[name].reshaping) and r.lost
+        name: reshaping
+        for name in actor.shapes
+        if name in changed and (reshaping := changed[name].reshaping) and reshaping.may_lose
     }
     if actor.state is None or not doubtful:
         return
-    for name, rows in uses_of(read(actor.state.stream), doubtful).items():
-        one = doubtful[name]
-        assert one.reshaping is not None
-        lost = sorted({words for row in rows if (words := one.reshaping.is_lost(row))})
+    uses = uses_of(read(actor.state.stream), {name: one.is_lost for name, one in doubtful.items()})
+    for name, lost in uses.items():
         if lost:
-            here = shape_of(one.kind)
-            assert here is not None
-            yield (
-                f"the snapshot has {actor.name} with {', '.join(lost)} in {_described(name, one.shape)}, the program "
-                f"has {_described(f'{one.kind.__module__}.{one.kind.__qualname__}', here)}"
-            )
+            one = changed[name]
+            same = one.today is not None and one.today.kind == one.shape.kind
+            was = _described(name, one.shape, same=same)
+            today = _described(f"{one.kind.__module__}.{one.kind.__qualname__}", one.today, same=same)
+            yield f"the snapshot has {actor.name} with {', '.join(sorted(lost))} in {was}, the program has {today}"
 
 
-def _described(name: str, shape: Shape) -> str:
-    """A class with its fields, or with its members and their values."""
-    parts = [part if shape.kind == FIELDS else f"{part}={value!r}" for part, value in shape.parts[:_PARTS_SHOWN_MAX]]
+def _described(name: str, shape: Shape | None, *, same: bool) -> str:
+    """A class with its fields, or with its members and their values; and what it is, if that is not the same."""
+    if shape is None:
+        return f"{name}, which has no such parts"
+    with_values = shape.kind in MEMBERS
+    parts = [f"{part}={value!r}" if with_values else part for part, value in shape.parts[:_PARTS_SHOWN_MAX]]
     more: list[Any] = ["..."] if len(shape.parts) > _PARTS_SHOWN_MAX else []
-    return f"{name}({', '.join([*parts, *more])})"
+    return f"{name}({', '.join([*parts, *more])}){'' if same else _WHAT_IT_IS[shape.kind]}"

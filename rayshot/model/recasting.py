@@ -14,7 +14,7 @@ from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, spl
 from rayshot.format.outline import globals_of
 from rayshot.format.pickle_bytes import PICKLE_START, mentions
 from rayshot.format.pickling import ALL_PLACES, load_message, recast_parts
-from rayshot.format.reshaping import LostPart
+from rayshot.format.reshaping import LostPart, Reshaped
 from rayshot.model.specification import ActorSpecification, find_global
 
 
@@ -103,6 +103,8 @@ class Recasting:
     def _check_globals(self, pickled: bytes) -> None:
         """Raise _Gone for a global that has not moved and cannot be found. Imports modules, but calls nothing."""
         for module, name in globals_of(pickled) - self._found:
-            if f"{module}.{name}" not in self._names and find_global(module, name) is None:
+            moved = self._names.get(f"{module}.{name}")
+            stays = moved is None or (isinstance(moved, Reshaped) and moved.to is None)
+            if stays and find_global(module, name) is None:
                 raise _Gone(f"{module}.{name}")
             self._found.add((module, name))

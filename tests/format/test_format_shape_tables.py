@@ -18,12 +18,16 @@ TABLE = {
     "bank.Level": LEVEL,
     "bank.Right": Shape("flag", (("READ", 1),)),
     "bank.Row": Shape("fields", (("who", None),)),
+    "bank.Slim": Shape("row", (("who", None), ("n", None))),
+    "bank.Wide": Shape("names", ()),
 }
 OTHER = {"bank.Level": Shape("enum", (("LOW", True),))}
 TREE = [
     ["bank.Level", "enum", [["LOW", 1], ["HIGH", "two"], ["NONE", None], ["YES", True], ["HALF", 0.5]]],
     ["bank.Right", "flag", [["READ", 1]]],
     ["bank.Row", "fields", ["who"]],
+    ["bank.Slim", "row", ["who", "n"]],
+    ["bank.Wide", "names", []],
 ]
 
 

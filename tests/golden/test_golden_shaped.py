@@ -52,6 +52,33 @@ class Low(enum.Enum):
     LOW = enum.auto()
 
 
+class Rank(enum.IntFlag):
+    NONE = enum.auto()
+    LOW = enum.auto()
+    HIGH = enum.auto()
+
+
+class Single(enum.Enum):
+    RUN = 1
+    READ = 2
+    WRITE = 3
+
+
+@dataclasses.dataclass
+class Open:
+    currency: str
+    cents: int
+
+
+@dataclasses.dataclass
+class Line:
+    n: int
+    who: str
+
+
+class Plain: ...
+
+
 TODAY = {f"{MODULE}.{kind.__name__}": kind for kind in (Level, Right, Price, Row)}
 
 
@@ -87,6 +114,30 @@ def test_a_member_that_is_gone_is_refused_with_both_sides(kept):
         SimulatedSystem.from_snapshot(payday(kept), rename_classes={f"{MODULE}.Level": Low})
     assert "has till with HIGH in tests.golden.workloads.Level(LOW=1, HIGH=2), the program has" in str(caught.value)
     assert "Low(LOW=1)" in str(caught.value)
+
+
+def test_its_values_are_those_of_their_names_in_classes_of_another_kind(kept):
+    kinds = {"Level": Rank, "Price": Open, "Row": Line}
+    names = {f"{MODULE}.{name}": kind for name, kind in kinds.items()}
+    held = SimulatedSystem.from_snapshot(payday(kept), rename_classes=names).actors["till"].held
+    assert [held[0], *held[2:]] == [Rank.HIGH, Open("USD", 500), Line(3, "w")]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("Right", Single, r"the value 3 in .*Right\(READ=1, WRITE=2\), a flag, .*Single\(RUN=1, .*WRITE=3\), an enum"),
+        (
+            "Row",
+            Plain,
+            r"recorded values in .*Row\(who, n\), a named tuple or struct, .*Plain, which has no such parts",
+        ),
+        ("Level", Line, r"recorded values in .*Level\(LOW=1, HIGH=2\), an enum, .*Line\(n, who\), a dataclass"),
+    ],
+)
+def test_what_no_class_of_another_kind_can_take_is_refused_with_both_sides(kept, name, kind, says):
+    with pytest.raises(CodeMismatch, match=says):
+        SimulatedSystem.from_snapshot(payday(kept), rename_classes={f"{MODULE}.{name}": kind})
 
 
 @pytest.mark.acceptance("R1")
