@@ -66,7 +66,7 @@ def test_an_object_is_found_by_any_of_its_names_and_is_another_one_if_all_are_go
     assert "test_format_sentinels.UNSET or " in caplog.text
 
 
-@pytest.mark.parametrize("later", [None, 5, Settings(), object()], ids=str)
+@pytest.mark.parametrize("later", [None, 5, Settings(), object()], ids=lambda later: type(later).__name__)
 def test_a_name_that_means_something_else_when_the_state_is_loaded_gives_a_copy(monkeypatch, later):
     stream = dump_state({"state": MISSING}, "alice").stream
     monkeypatch.setattr(sys.modules[__name__], "MISSING", later)
