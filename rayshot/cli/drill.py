@@ -15,6 +15,7 @@ from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRIED, UNSOUND
 from rayshot.cli.grid import Cell, Column, console, grid, heading, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.words import plural
+from rayshot.format.figures import HASH_SEED
 from rayshot.format.pickling import dump_names
 from rayshot.format.signing import find_trusted_keys
 from rayshot.format.slots import SlottedMessage
@@ -85,7 +86,8 @@ def drill(
 
 def _load(found: Snapshot, fitting: Fit) -> _Loaded:
     """Load all, one after the other. Raises Damaged and StoreError."""
-    prover, names = Prover(Surroundings.here()), dump_names(fitting.names)
+    here = Surroundings.here().with_hash_seed(found.manifest.stats.get(HASH_SEED))
+    prover, names = Prover(here), dump_names(fitting.names)
     packed = {name: specification.pack() for name, specification in fitting.specifications.items()}
     actors, channels = {}, {}
     try:

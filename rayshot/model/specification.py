@@ -230,7 +230,7 @@ def find_global(module: str, name: str) -> Any:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:
         return None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that has no main guard ends itself
         raise CodeMismatch(f"module {module} cannot be imported: {error!r}", class_name=f"{module}.{name}") from error
     try:
         for part in name.split("."):

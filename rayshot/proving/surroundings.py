@@ -19,6 +19,10 @@ class Surroundings(NamedTuple):
         """Those of this process."""
         return cls(sys.executable, tuple(sys.path), os.getcwd(), dict(os.environ))  # noqa: PTH109 - as text
 
+    def with_hash_seed(self, seed: object) -> "Surroundings":
+        """The same with this seed of `hash()`; None: with its own."""
+        return self if seed is None else self._replace(environment={**self.environment, "PYTHONHASHSEED": str(seed)})
+
     @property
     def key(self) -> tuple[object, ...]:
         """What is equal where imports find the same; Ray's own variables differ from worker to worker."""

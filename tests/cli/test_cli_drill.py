@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,6 +35,15 @@ class Account:
         Path({mark!r} + ".hook").touch()
 
     def deposit(self, amount): ...
+"""
+
+
+HASHED = """
+    take = __setstate__
+
+    def __setstate__(self, state):
+        assert hash("a") == SEED_7
+        self.take(state)
 """
 
 
@@ -88,6 +99,31 @@ def test_a_module_that_is_not_here_is_no_verdict_and_ends_it_with_14(tmp_path: P
     assert result.exit_code == 14
     assert "no bank.Account here" in result.stderr
     assert "with --rename-class where a class went" in result.stderr
+
+
+def test_a_module_that_ends_its_program_when_it_is_imported_does_not_end_the_drill(
+    tmp_path: Path, classes: Path
+) -> None:
+    (tmp_path / "code" / "bank.py").write_text("import sys\nsys.exit()")
+    bank_at(tmp_path / "shots", Bank())
+    result = run("drill", tmp_path / "shots")
+    assert result.exit_code == 14
+    assert "module bank cannot be imported: SystemExit()" in result.stderr
+    assert not classes.exists()
+
+
+def test_states_are_loaded_with_the_seed_of_their_system(tmp_path: Path, classes: Path) -> None:
+    code = tmp_path / "code" / "bank.py"
+    code.write_text(f"SEED_7 = {hash_with_seed(7)}\n" + code.read_text() + HASHED)
+    bank_at(tmp_path / "shots", Bank(stats={"hash_seed": 7}))
+    result = run("drill", tmp_path / "shots")
+    assert result.exit_code == 0, result.output
+    assert classes.exists()
+
+
+def hash_with_seed(seed: int) -> int:
+    command = [sys.executable, "-c", "print(hash('a'))"]
+    return int(subprocess.check_output(command, env={**os.environ, "PYTHONHASHSEED": str(seed)}))
 
 
 @pytest.mark.usefixtures("classes")

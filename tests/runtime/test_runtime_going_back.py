@@ -1,6 +1,7 @@
 """Drivers of a system that goes back to its snapshots by itself, without Ray."""
 
 import threading
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -184,6 +185,24 @@ def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
         world.happen()
     world.settle()
     assert world.handled("alice") == [["take", 1, "made"]]
+
+
+@pytest.mark.acceptance("P6")
+def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollback(world, monkeypatch):
+    Thing.options(name="made").remote(1)
+    world.settle()
+    world.go_back()
+    world.tell_news()
+    while "made" not in world.port.starting & world.port.made_again:
+        world.happen()
+    waits = []
+    monkeypatch.setattr("rayshot.runtime.life.driver.ray", SimpleNamespace(wait=lambda refs, **_: waits.append(refs)))
+    monkeypatch.setattr(
+        type(world.port.peers), "find", lambda *_: SimpleNamespace(hello=SimpleNamespace(remote=object))
+    )
+    for _ in range(3):
+        world.port.meet_again()
+    assert len(waits) == 1
 
 
 @pytest.mark.acceptance("P5")

@@ -62,6 +62,25 @@ def test_dead_letters_of_the_actors_that_ended_last_are_kept_and_those_of_the_sn
     assert later.letters["a29"] == known.letters["a29"][-RECORDED_MAX:]
 
 
+class AnyVault:
+    """Notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, method):
+        return SimpleNamespace(remote=lambda *args: self.told.append((method, *args)))
+
+
+def test_a_vault_that_died_between_two_lives_gets_keys_and_fit_from_the_later_one(monkeypatch):
+    monkeypatch.setattr(members_module.Watches, "add", lambda *_: None)
+    before, later = members(), members()
+    vault = before._vaults["near"] = AnyVault()
+    before._keyring, before.fitted = "keys", "fit"
+    later.inherit(before, ())
+    assert vault.told == [("hold_keys", "keys"), ("hold_fit", "fit")]
+
+
 @pytest.mark.acceptance("P6")
 def test_an_end_that_cannot_be_written_down_now_is_known_all_the_same_and_written_later(monkeypatch):
     class Away(set):

@@ -3,10 +3,12 @@
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 import ray
 
+from rayshot.errors import SnapshotAborted
 from rayshot.runtime.node import guard
 from rayshot.runtime.node.guard import SILENT_S, Guard
 from rayshot.runtime.ray import notes
@@ -126,3 +128,28 @@ def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if
     assert "its coordinator did not answer, and was started again at" in now.detail
     assert now.recoveries == ()
     assert goes_round(system)
+
+
+@pytest.mark.acceptance("P2")
+def test_a_vault_that_is_stopped_is_replaced_and_snapshots_go_on(new_system):
+    system, posts = started(new_system)
+
+    def shorten(coordinator):
+        from rayshot.runtime.ray import silence
+
+        silence.ASK_S, coordinator._healer._silence_of_vaults._silent_s = 0.5, 3.0
+
+    ray.get(find_coordinator(system.name).__ray_call__.remote(shorten))
+    (vault,) = (found for name, found in named_actors(prefix(system.name)).items() if "/vault/" in name)
+    pid = pid_behind(vault)
+    os.kill(pid, signal.SIGSTOP)
+    posts[0].hear.tell(1)
+    eventually(lambda: not runs(pid), 30)
+
+    def takes_one():
+        with suppress(SnapshotAborted):
+            return system.snapshot()
+
+    taken = eventually(takes_one, 60)
+    assert taken.states()["post0"]["heard"] == [1]
+    assert system.status().recoveries == ()

@@ -73,6 +73,7 @@ class Bank:
     dead_letters: Sequence[tuple[str, str, int, str, str, int]] = ()
     traces: Mapping[str, bytes] = field(default_factory=dict)
     advances: bool = True
+    stats: Mapping[str, float] = field(default_factory=dict)
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -126,7 +127,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         ended=tuple(bank.ended),
         channels=tuple(channels),
         chunks=tuple(chunks),
-        stats={"duration_ms": 12.5, **({} if bank.advances else {BEHIND: 1})},
+        stats={"duration_ms": 12.5, **bank.stats, **({} if bank.advances else {BEHIND: 1})},
         traces=tuple(TraceEntry(name, blobs[ticket]) for name, ticket in traces.items()),
         data_key=data_key,
     )

@@ -145,6 +145,7 @@ class Healer:
         self._was_spare: set[str] = set()
         """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
         self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
+        self._silence_of_vaults = Silence(kill=partial(ray.kill, no_restart=False))
         self._spares = Spares(settings.system, settings.failure.spares, settings.hash_seed)
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
@@ -431,7 +432,7 @@ class Healer:
             log.exception("system %r: nobody looks for silent hosts now", self._settings.system)
 
     def _look(self) -> None:
-        """Find hosts that are silent. Not new ones while they load: they may wait for room on a node, for any time.
+        """Find hosts and vaults that are silent. Not new hosts while they load: they may wait for room, for any time.
 
         Spare processes are started only when the life has a snapshot, so that this delays neither its beginning nor
         what it has to catch up.
@@ -442,6 +443,7 @@ class Healer:
             self._spares.close()
         elif self._machine.phase is Phase.RUNNING:
             self._silence.look(life.members.hosts | self._spares.ready, now)
+            self._silence_of_vaults.look(life.members.vaults, now)
             if life.runner.committed is not None and life.modules is not None:
                 self._spares.keep(life.incarnation, life.modules, now)
 

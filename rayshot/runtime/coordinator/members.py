@@ -41,7 +41,7 @@ AGAIN_S = 1.0
 """Seconds until the next try, where Ray's control service did not answer."""
 VAULT_PAUSE_S = 10.0
 """A vault is watched again so many seconds after its death."""
-VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
+VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1, "hello": 1}
 
 
 class Living(NamedTuple):
@@ -161,8 +161,8 @@ class Members:
         self.passed_over, self.fitted = dict(before.passed_over), before.fitted
         self._keyring = before._keyring  # noqa: SLF001 - another life
         self._vaults = dict(before._vaults)  # noqa: SLF001
-        for node, vault in self._vaults.items():
-            self._vault_watches.add(node, vault)
+        for node, vault in self._vaults.items():  # one that died since `leave` has neither keys nor fit
+            self._welcome_vault(node, vault)
 
     def _make_vault(self, node: str) -> None:
         if node not in self._vaults:
@@ -227,6 +227,11 @@ class Members:
         time.sleep(VAULT_PAUSE_S)
         if (vault := self._vaults.get(node)) is not None:
             self._welcome_vault(node, vault)
+
+    @property
+    def vaults(self) -> dict[str, Any]:
+        """All vaults, by what they are called in a log."""
+        return {f"the vault of node {node}": vault for node, vault in tuple(self._vaults.items())}
 
     def nodes(self) -> set[str]:
         """The nodes on which the system has actors."""

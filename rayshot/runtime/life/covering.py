@@ -14,7 +14,10 @@ from rayshot.runtime.life.driver_channel import DriverChannel
 
 log = logging.getLogger("rayshot")
 LOOK_S = 0.2
-"""The pause before another snapshot is asked for, if one failed; each further pause is twice as long."""
+"""The pause before another snapshot is asked for, if one failed; each further pause is twice as long.
+
+It is also the pause between two looks whether somebody else's snapshot holds all.
+"""
 Told = Mapping[DriverChannel, int]
 
 
@@ -35,12 +38,14 @@ class Tells(Protocol):
 
 def await_covered(port: Tells, told: Told, timeout_s: float) -> bool:
     """See DriverPort.await_covered. It asks for another snapshot only if one failed or cannot hold all of `told`."""
-    deadline, pause_s = time.monotonic() + timeout_s, LOOK_S
-    while not is_covered(port, told) and (left_s := deadline - time.monotonic()) > 0:
-        if not port.await_taken(told, left_s) and _is_in_snapshot(port, told, deadline):
-            return True
-        time.sleep(max(0.0, min(pause_s, deadline - time.monotonic())))
-        pause_s *= 2
+    now = ask_at = time.monotonic()
+    deadline, pause_s = now + timeout_s, LOOK_S
+    while not is_covered(port, told) and (now := time.monotonic()) < deadline:
+        if now >= ask_at:
+            if not port.await_taken(told, deadline - now) and _is_in_snapshot(port, told, deadline):
+                return True
+            ask_at, pause_s = time.monotonic() + pause_s, 2 * pause_s
+        time.sleep(max(0.0, min(LOOK_S, deadline - time.monotonic())))
     return is_covered(port, told)
 
 

@@ -208,10 +208,11 @@ class DriverPort:
             ray.wait([handle.hello.remote()], timeout=MEET_S)
 
     def meet_again(self) -> None:
-        """Wait as `meet` for the actors that this driver makes again behind a rollback."""
+        """Wait as `meet`, but once, for the actors that this driver makes again behind a rollback."""
         handles = [self.peers.find(name) for name in self.made_again & self.starting]
         if hellos := [handle.hello.remote() for handle in handles if handle is not None]:
             ray.wait(hellos, num_returns=len(hellos), timeout=MEET_S)
+            self.made_again = frozenset()  # one that has no room now may never have any
 
     def _started(self, name: str) -> None:
         """The actor `name` has started: messages that mention it may leave. Call under the lock."""

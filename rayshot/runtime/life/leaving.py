@@ -8,6 +8,7 @@ start Ray anew, and a program that is just ending may wait for that for ever.
 
 import atexit
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -45,11 +46,14 @@ class Port(Protocol):
 
 
 _ports: WeakSet[Port] = WeakSet()
+_lock = threading.Lock()
+"""Covers the set: a rollback adds a port, and may do so while the program ends."""
 
 
 def wait_at_exit(port: Port) -> None:
     """At its exit, let this process wait at most WAIT_S seconds until the messages sent through `port` have arrived."""
-    _ports.add(port)
+    with _lock:
+        _ports.add(port)
 
 
 def _leave() -> None:
@@ -57,13 +61,13 @@ def _leave() -> None:
         if ray.is_initialized():
             _wait()
     finally:
-        for port in tuple(_ports):
+        for port in _known():
             port.leave("it ended: a thread that still tells ends its loop before, or at this error. Nothing was sent")
 
 
 def _wait() -> None:
     deadline = time.monotonic() + WAIT_S
-    told = {port: port.told() for port in {port.latest for port in _ports}}
+    told = {port: port.told() for port in {port.latest for port in _known()}}
     for port, numbers in told.items():
         try:
             _await(port, numbers, deadline)
@@ -85,6 +89,11 @@ def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
             f"system goes back to an earlier one",
             file=sys.stderr,
         )
+
+
+def _known() -> tuple[Port, ...]:
+    with _lock:
+        return tuple(_ports)
 
 
 def _left_s(deadline: float) -> float:

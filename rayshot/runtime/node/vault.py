@@ -150,6 +150,10 @@ class Vault:
         while sweep_spools(spool_folder()) and time.monotonic() < deadline:
             time.sleep(DYING_POLL_S)
 
+    @ray.method(concurrency_group="hello")
+    def hello(self) -> None:
+        """Answers at once, whatever else is done here."""
+
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:
         """Stays pending while this process lives."""

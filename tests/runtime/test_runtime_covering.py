@@ -1,0 +1,47 @@
+"""A program that ends looks often whether snapshots hold what it told, though it asks for one ever more rarely."""
+
+import pytest
+
+from rayshot.runtime.life import covering
+
+pytestmark = pytest.mark.acceptance("P3")
+
+
+class Clock:
+    """Time passes only where somebody sleeps."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Taken:
+    """A port all of whose messages have arrived."""
+
+    def await_taken(self, told, timeout_s):
+        assert timeout_s > 0
+        return []
+
+
+@pytest.mark.parametrize("covered_at", [100.0, 106.5, 129.9])
+def test_it_ends_as_soon_as_any_snapshot_holds_what_it_told(monkeypatch, covered_at):
+    clock, asked = Clock(), []
+    monkeypatch.setattr(covering, "time", clock)
+    monkeypatch.setattr(covering, "is_covered", lambda port, told: clock.now >= covered_at)
+    monkeypatch.setattr(covering, "_is_in_snapshot", lambda *_: asked.append(clock.now))  # the storage refuses
+    assert covering.await_covered(Taken(), {}, 30.0)
+    assert clock.now < covered_at + 1.01 * covering.LOOK_S
+    assert len(asked) <= 8
+
+
+def test_it_gives_up_at_its_limit(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(covering, "time", clock)
+    monkeypatch.setattr(covering, "is_covered", lambda port, told: False)
+    monkeypatch.setattr(covering, "_is_in_snapshot", lambda *_: False)
+    assert not covering.await_covered(Taken(), {}, 30.0)
+    assert clock.now == pytest.approx(130.0)
