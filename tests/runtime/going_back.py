@@ -30,6 +30,7 @@ from rayshot.runtime.life import (
     lasting,
     leaving,
     letting_go,
+    presence,
     succession,
 )
 from rayshot.runtime.wire import answers
@@ -268,6 +269,7 @@ class World:
         for module in (answers, attaching, calls, driver, following, keeping_port, kept_calls, peers, succession):
             monkeypatch.setattr(module, "ray", fake)
         monkeypatch.setattr(lasting, "new_driver_name", lambda _label: "driver:1")
+        monkeypatch.setattr(presence, "own_place", lambda: b"here")
         monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
