@@ -281,6 +281,7 @@ class World:
         monkeypatch.setattr(attaching, "_begun", [])
         monkeypatch.setattr(attaching, "_attached", {})
         monkeypatch.setattr(attaching, "_heard", deque())
+        monkeypatch.setattr(driver, "find_coordinator", lambda _system: None)
         monkeypatch.setattr(driver, "is_there", lambda _identity, name: self.is_there(name))
         for module in (driver, succession):
             monkeypatch.setattr(module, "spawn_host", self.spawn)
