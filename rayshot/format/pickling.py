@@ -79,8 +79,7 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     except _REFUSALS as error:
         path = find_culprit(state, name, partial(_can_pickle, own=own))
         raise StateNotSerializable(
-            f"{path} cannot be captured: {in_words(error, str)}. Leave it out in __getstate__ and make it again in "
-            "on_restore",
+            f"{path} cannot be captured: {_why(error)}. Leave it out in __getstate__ and make it again in on_restore",
             path=path,
         ) from error
     return pickled._replace(comes_apart=True) if special.arrays.come_apart else pickled
@@ -208,7 +207,7 @@ def dump_message(
         given, secret = {"args": args, "kwargs": kwargs}, name_taken(method) is not None
         path = find_culprit(given, f".{method}", _can_pickle, secret=secret)
         raise MessageNotSerializable(
-            f"{path} cannot be sent: {in_words(error, str)}. Nothing was sent", path=path, method=method
+            f"{path} cannot be sent: {_why(error)}. Nothing was sent", path=path, method=method
         ) from error
     if _references.kind is not None and (buffers or len(payload) > LARGE_BYTES):
         parts = [pickle.PickleBuffer(payload), *buffers]
@@ -467,6 +466,11 @@ def _with_places(
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
     return _Pickler(leave_place, buffers.append, special=special).pickle(state), buffers, references
+
+
+def _why(error: BaseException) -> str:
+    """What an error says; of one that would end the program, its code alone says nothing."""
+    return in_words(error, repr if isinstance(error, SystemExit) else str)
 
 
 def _can_pickle(value: object, own: object = None) -> bool:

@@ -4,6 +4,7 @@ import pickle
 import threading
 
 import ray
+from ray.util.queue import Queue
 
 from tests.ports.behaviour import waits, works
 from tests.ports.classes import Counter, Dial, Echo, Keeper, Log
@@ -234,6 +235,38 @@ def a_method_of_a_handle_is_kept_by_an_actor(port):
     ray.get(publisher.subscribe.remote(log.write))
     ray.get(publisher.publish.remote("news"))
     return eventually(lambda: ray.get(log.read.remote()) == ["news"])
+
+
+@works("plain-handles")
+def an_actor_keeps_the_handle_of_a_plain_one(port):
+    @port.actor
+    class Foreman:
+        def __init__(self, counter):
+            self.counter = counter
+
+        def count(self):
+            self.counter.add.remote(2)
+
+        def give(self):
+            return self.counter
+
+    made = ray.remote(Counter).remote(1)  # this handle keeps it alive
+    foreman = Foreman.remote(made)
+    ray.get(foreman.count.remote())
+    counter = ray.get(foreman.give.remote())
+    return eventually(lambda: ray.get(counter.read.remote()) == 3)
+
+
+@works("plain-handles")
+def actors_share_a_queue_of_ray(port):
+    @port.actor
+    class Putter:
+        def put(self, queue, item):
+            queue.put_nowait(item)
+
+    putters, queue = [Putter.remote() for _ in range(2)], Queue()
+    ray.get([putter.put.remote(queue, item) for item, putter in enumerate(putters)])
+    return sorted(queue.get() for _ in putters)
 
 
 @works("handles-equal")

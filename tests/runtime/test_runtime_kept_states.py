@@ -18,6 +18,7 @@ def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_sys
     system.snapshot()
     kill(system, "killed")
     until_it_runs(system)
+    system.wait_until_running(30)  # until then a call may go to the process that died
     assert ray.get([killed.look.remote(), alive.look.remote()]) == before
     assert ray.get([killed.are_set.remote(), alive.are_set.remote()]) == [False, False]
 
@@ -33,4 +34,5 @@ def test_a_kept_error_has_the_errors_before_it_after_a_death(new_system):
     system.snapshot()
     kill(system, "killed")
     until_it_runs(system)
+    system.wait_until_running(30)  # until then a call may go to the process that died
     assert ray.get([killed.errors.remote(), alive.errors.remote()]) == [expected] * 2
