@@ -13,7 +13,6 @@ Arrays that nobody may write need not share.
 import array
 import sys
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -128,16 +127,15 @@ def _spans(arrays: Iterable[Any], memo: _Memo) -> Iterator[Span]:
     Arrays that live have bytes in common exactly where their addresses meet, whatever they were made by.
     """
     numpy = sys.modules["numpy"]
-    of_holders: dict[int, list[Any]] = defaultdict(list)
+    of_holders: dict[int, tuple[Any, list[Any]]] = {}
     others: list[Any] = []
     for one in arrays:
         owner = _owner(one)
         if type(owner) in _HOLDERS and id(owner) in memo():
-            of_holders[id(owner)].append(one)
+            of_holders.setdefault(id(owner), (owner, []))[1].append(one)
         else:
             others.append(one)
-    for sharing in of_holders.values():
-        owner = _owner(sharing[0])
+    for owner, sharing in of_holders.values():
         low, high = _stretch(numpy.frombuffer(owner, "u1"))
         yield Span(low, high, sharing, owner)
     if others:

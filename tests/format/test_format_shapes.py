@@ -51,6 +51,15 @@ def reshaped(module, old, new, make):
 
 
 LEVEL = "class Level(enum.Enum):\n    LOW = enum.auto()\n    HIGH = enum.auto()"
+LEVEL_THAT_MAKES = """
+    class Level(enum.Enum):
+        LOW = 1
+        @classmethod
+        def _missing_(cls, value):
+            made = object.__new__(cls)
+            made._name_, made._value_ = "MADE", value
+            return made
+"""
 
 
 def test_a_member_is_the_one_of_its_name_when_a_new_one_moved_the_values(module):
@@ -93,15 +102,7 @@ def test_an_alias_counts_where_the_first_name_is_gone(module):
 
 
 def test_a_value_that_is_no_member_is_given_to_the_class_as_ever(module):
-    old = """
-        class Level(enum.Enum):
-            LOW = 1
-            @classmethod
-            def _missing_(cls, value):
-                made = object.__new__(cls)
-                made._name_, made._value_ = "MADE", value
-                return made
-    """
+    old = LEVEL_THAT_MAKES
     made = reshaped(module, old, old.replace("LOW = 1", "LOW = 2"), lambda m: m.Level(7))
     assert (made.name, made.value) == ("MADE", 7)
 
@@ -314,15 +315,7 @@ def test_members_whose_values_cannot_be_compared_do_not_hinder_the_others(module
 
 
 def test_a_value_of_no_member_that_means_a_moved_one_today_is_refused(module):
-    old = """
-        class Level(enum.Enum):
-            LOW = 1
-            @classmethod
-            def _missing_(cls, value):
-                made = object.__new__(cls)
-                made._name_, made._value_ = "MADE", value
-                return made
-    """
+    old = LEVEL_THAT_MAKES
     with pytest.raises(LostPart, match="does not have the value 2 any more"):
         reshaped(module, old, old.replace("LOW = 1", "LOW = 2"), lambda m: m.Level(2))
 

@@ -1,8 +1,8 @@
 """How a coordinator is replaced that neither works nor dies: the vault of its node has Ray start it again.
 
 No network lies between the two, so a node that is cut off does no harm to a coordinator that works; and of a node that
-stands still as a whole, Ray finds out. One that is being started is not asked: it may wait
-for its storage, for any time. If the one that is replaced wakes, it does no harm: its EPOCH is over.
+stands still as a whole, Ray finds out. A coordinator that is being started is not asked: it may wait for its storage,
+for any time. If the one that is replaced wakes, it does no harm: its EPOCH is over.
 """
 
 import logging
