@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -81,6 +82,10 @@ def test_a_process_that_is_being_started_again_is_not_taken_for_one_that_runs(cl
     gate.touch()
     eventually(lambda: runs_here(waits))
     ray.kill(waits)
+
+
+def test_an_actor_that_the_control_service_does_not_know_yet_runs_nowhere(cluster):
+    assert not runs_here(SimpleNamespace(_actor_id=ray.ActorID.from_random()))
 
 
 def test_a_coordinator_answers_while_all_of_its_other_calls_wait(new_system):

@@ -46,6 +46,8 @@ def runs_here(handle: Any) -> bool:
     Until then its calls wait, though nothing is wrong.
     """
     found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - see `was_just_away`
+    if not found:  # it was just made, and the control service has not heard of it yet
+        return False
     own: str = ray.get_runtime_context().get_node_id()
     return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", own)
 
