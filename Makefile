@@ -11,7 +11,7 @@ BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo notebooks test acceptance simulate chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test test-all test-tenth acceptance simulate chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -49,6 +49,14 @@ notebooks: setup java
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does. One that hangs fails by name.
 test: setup java chromium azurite metrics
 	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --timeout-method signal
+
+# All of the above, and what `make test` leaves out; docs/tests.md says what that is, and why.
+test-all: setup java chromium azurite metrics
+	@$(BIN)/python -m pytest -m "not long" $(BESIDE) --timeout 1800 --timeout-method signal
+
+# A tenth of what only `make test-all` runs, chosen by the commit.
+test-tenth: setup java chromium azurite metrics
+	@$(BIN)/python scripts/test-tenth $(BESIDE) --timeout 1800 --timeout-method signal
 
 # Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java chromium azurite metrics

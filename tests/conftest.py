@@ -10,6 +10,7 @@ import ray
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests import wide
 from tests.acceptance import AcceptancePlugin, cases, in_full
 
 __all__ = ["cases", "in_full"]  # fixtures
@@ -26,8 +27,13 @@ settings.register_profile("rayshot", deadline=None, derandomize=True)
 settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
 
 
+def pytest_addoption(parser):
+    parser.addoption(wide.PART_OF, metavar="COMMIT", help="only a tenth of the tests, chosen by the id of a commit")
+
+
 def pytest_configure(config):
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
+    config.pluginmanager.register(wide, "rayshot-wide")
 
 
 def pytest_collection_modifyitems(items):

@@ -29,7 +29,6 @@ def short_run(tmp_path_factory):
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 def test_a_short_run_measures_all_but_what_the_machine_has_no_memory_for(short_run):
     printed, found, _ = short_run
     assert set(found["benchmarks"]) | set(found["not_run"]) == set(BENCHMARKS)
@@ -40,7 +39,6 @@ def test_a_short_run_measures_all_but_what_the_machine_has_no_memory_for(short_r
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 def test_what_is_written_says_where_and_from_which_samples(short_run):
     _, found, _ = short_run
     assert found["short"] is True
@@ -52,13 +50,11 @@ def test_what_is_written_says_where_and_from_which_samples(short_run):
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 def test_every_report_has_its_picture(short_run):
     _, found, folder = short_run
     assert {file.stem for file in folder.glob("*.png")} == set(found["benchmarks"])
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 def test_no_process_stays(short_run):
     eventually(lambda: not marked(f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}"))

@@ -40,7 +40,6 @@ def run(environment, folder, *arguments):
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 def test_from_nothing_to_snapshots_worth_looking_at_and_on_from_there(environment, tmp_path):
     """The cluster at RAY_ADDRESS is left alone, though it is not even there."""
     elsewhere = {**environment, "RAY_ADDRESS": f"127.0.0.1:{free_port()}"}

@@ -63,7 +63,7 @@ def lands(messages):
     return [message for message in messages if message.method == "land"]
 
 
-pytestmark = [pytest.mark.ray, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.spark]
 
 
 def test_the_demo_says_at_the_end_what_it_proved(demo):

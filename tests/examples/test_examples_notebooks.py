@@ -34,7 +34,6 @@ def texts(notebook):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_notebook_comes_out_as_it_is_kept_and_nothing_is_noisy(both):
     kept, now = both
     assert texts(now) == texts(kept)

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.ray
 TWICE = ("the first time", "again, over its own snapshots")
 
 
-@pytest.mark.slow
 @pytest.mark.acceptance("X5")
 def test_the_bank_holds_all_its_money_in_the_snapshot_and_after_the_restore(run_program, tmp_path):
     for _ in TWICE:
@@ -21,7 +20,6 @@ def test_the_bank_holds_all_its_money_in_the_snapshot_and_after_the_restore(run_
         assert restored == "restored: [100, 100], 200 in all"
 
 
-@pytest.mark.slow
 @pytest.mark.acceptance("X5")
 def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_program, tmp_path):
     for _ in TWICE:
@@ -34,7 +32,6 @@ def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_progra
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_shops_begin_with_the_prices_that_spark_found_in_a_snapshot_and_earn_more(run_program, tmp_path):
     first, *towns = run_program("examples/round_trip.py", tmp_path)
     assert first == "32 prices were tried, says Ray Data"

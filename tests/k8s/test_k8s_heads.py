@@ -15,7 +15,6 @@ from tests.pods import BIN
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.slow,
     pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""),
 ]
 KEPT = 10
@@ -46,7 +45,9 @@ def not_for_retention_to_delete(seen):
     return set(seen[-KEPT:])
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kills", [1, pytest.param(10, marks=pytest.mark.long("ten kills take half an hour: `make heads`"))]
+)
 def test_the_bank_comes_back_by_itself_from_the_latest_snapshot_each_time_that_the_head_is_killed(bank, kills):
     moments = random.Random(7)
     seen = []

@@ -11,7 +11,6 @@ from tests.processes import ROOT
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.slow,
     pytest.mark.skipif(not name_spaces_can_be_made(), reason="this user may make no name space of processes"),
 ]
 PROGRAM = ROOT / "k8s" / "base" / "main.py"

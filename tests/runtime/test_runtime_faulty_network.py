@@ -7,7 +7,7 @@ import pytest
 
 from tests.processes import ROOT
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray]
 
 
 def run(case, storage, numbers):
@@ -23,7 +23,7 @@ def test_a_network_that_loses_and_delays_loses_doubles_and_disorders_nothing(tmp
     run("all", tmp_path / "shots", 400)
 
 
-@pytest.mark.long
+@pytest.mark.long("a case of the acceptance table that takes minutes")
 @pytest.mark.parametrize(
     "case",
     [

@@ -30,7 +30,6 @@ def holders(folder, needle):
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.acceptance("X8")
 def test_what_the_control_service_of_ray_writes_down_holds_no_key(tmp_path, ray_folder):
     signing, encryption = new_private_key(), new_encryption_key()

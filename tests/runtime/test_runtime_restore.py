@@ -193,7 +193,6 @@ def test_who_still_holds_an_earlier_life_shuts_down_nothing_of_the_next_one(new_
     assert restored.snapshot().states() == {"alice": {"balance": 1}}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_system, seed):
     """0 lost, 0 duplicated, 0 reordered over 270,000 numbered messages and at least two SIGKILLs."""

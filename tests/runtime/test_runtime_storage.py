@@ -16,7 +16,6 @@ LIFE_MAX_S = 180.0
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.acceptance("D6", "D11")
 def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_restored_from_there():
     environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": str(ROOT)}
@@ -48,7 +47,6 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
 
 
 @pytest.mark.ray
-@pytest.mark.slow
 @pytest.mark.acceptance  # of no row of the table, but large there
 def test_a_large_snapshot_goes_to_s3_is_proved_copied_to_disk_and_restored_from_the_copy(tmp_path, in_full):
     environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, **search_path()}

@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_tables_functions_and_streams_work_under_spark_connect(storage: Path, tmp_path: Path) -> None:
     environment = {
         **os.environ,

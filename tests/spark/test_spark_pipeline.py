@@ -70,7 +70,14 @@ def test_writers_killed_behind_each_commit_leave_what_the_next_one_makes_exact(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("form", "table"), [*KILLED_WITH_SPARK, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
+    ("form", "table"),
+    [
+        *KILLED_WITH_SPARK,
+        *(
+            pytest.param(*case, marks=pytest.mark.long("a kill behind each commit to each table: `make kills`"))
+            for case in OTHERS
+        ),
+    ],
 )
 def test_a_driver_killed_with_its_jvm_behind_a_commit_loses_and_doubles_nothing(
     spark: Any,

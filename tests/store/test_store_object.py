@@ -33,7 +33,6 @@ def test_stores_in_one_bucket_see_nothing_of_each_other(s3: S3Server) -> None:
     assert [entry.key for entry in open_store(s3.address("isolation")).list()] == ["a/x/y"]
 
 
-@pytest.mark.slow  # the server lets those who wait try again once a second
 @pytest.mark.acceptance("D9")
 def test_of_64_threads_that_race_for_one_key_one_wins(s3: S3Server) -> None:
     store = open_store(s3.address("race"))
