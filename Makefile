@@ -87,6 +87,7 @@ check: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python scripts/bars
 	@$(BIN)/python -m pytest tests/project
 
 bench: setup
