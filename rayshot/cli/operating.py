@@ -44,8 +44,8 @@ _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def systems(address: str | None, *, as_json: bool) -> None:
     """List the systems that run in the cluster."""
     with cluster(address) as where:
+        from rayshot.runtime.door.naming import running_systems  # noqa: PLC0415
         from rayshot.runtime.life.finding import list_systems  # noqa: PLC0415 - see `reaching`
-        from rayshot.runtime.ray.naming import running_systems  # noqa: PLC0415
 
         found = list_systems(running_systems())
     if as_json:

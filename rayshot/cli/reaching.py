@@ -46,8 +46,8 @@ def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def cluster(address: str | None) -> Iterator[str]:
     """Stay connected to the cluster; yields its address, which every error inside names."""
     keep_terminal()
+    from rayshot.runtime.door.cluster import connect, disconnect  # noqa: PLC0415 - commands that read a storage need no Ray
     from rayshot.runtime.life.finding import naming  # noqa: PLC0415
-    from rayshot.runtime.ray.cluster import connect, disconnect  # noqa: PLC0415 - commands that read a storage need no Ray
 
     try:
         where = connect(address, quietly=True)

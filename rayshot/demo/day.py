@@ -14,7 +14,7 @@ import rayshot
 from rayshot.demo import SYSTEM
 from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, Shop, open_accounts, order, send_inspector, shop
 from rayshot.errors import SnapshotsExist
-from rayshot.runtime.ray.cluster import own_cluster
+from rayshot.runtime.door.cluster import own_cluster
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 CPUS = 8

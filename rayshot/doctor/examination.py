@@ -14,7 +14,7 @@ from rayshot.doctor.findings import ClusterFacts
 from rayshot.doctor.node import PROBE, NodeFacts, examine
 from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded, NotFound, StoreError
 from rayshot.runtime.coordinator.metrics import takes_metrics
-from rayshot.runtime.ray.naming import running_systems
+from rayshot.runtime.door.naming import running_systems
 from rayshot.store.catalog import Storage
 from rayshot.store.locate import open_store
 from rayshot.store.store import PROBE_PREFIX, Store

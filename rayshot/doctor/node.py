@@ -10,7 +10,7 @@ import rayshot
 from rayshot.errors import ConfigError, RayshotError
 from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.signing_key import find_key
-from rayshot.runtime.ray.cluster import asks_for_token
+from rayshot.runtime.door.cluster import asks_for_token
 from rayshot.store.locate import open_store
 
 _STORES = ("RAY_REDIS_ADDRESS", "RAY_gcs_storage")

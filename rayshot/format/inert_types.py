@@ -385,7 +385,8 @@ _MAKERS: dict[str, _Maker] = {
     "rayshot.format.sentinels.named": _make_named,
     "rayshot.format.shared_arrays.view": inert_numpy.make_view,
     "rayshot.model.handle._rebind": _make_handle,
-    "rayshot.runtime.ray.plain_handles.plain_handle": _make_plain_handle,
+    "rayshot.runtime.door.plain_handles.plain_handle": _make_plain_handle,
+    "rayshot.runtime.ray.plain_handles.plain_handle": _make_plain_handle,  # an older rayshot wrote it
     "zoneinfo.ZoneInfo._unpickle": inert_times.make_zone_info,
     **{
         f"{module}.{name}": _path_maker(kind)

@@ -8,8 +8,8 @@ Four kinds of Ray actors, all in the namespace NAMESPACE:
 - drivers are not actors of ours: each holds a `DriverPort`.
 """
 
-from rayshot.runtime.ray.class_tables import share_class_tables
-from rayshot.runtime.ray.functions import guard_functions
+from rayshot.runtime.door.class_tables import share_class_tables
+from rayshot.runtime.door.functions import guard_functions
 
 share_class_tables()  # before anything is unpickled by this process
 guard_functions()

@@ -35,7 +35,7 @@ def test_algorithms_and_functions_that_pickles_name_are_on_the_page():
     ours = ("sentinels.named", "shared_arrays.view")
     for name in (
         REBIND,
-        "rayshot.runtime.ray.plain_handles.plain_handle",
+        "rayshot.runtime.door.plain_handles.plain_handle",
         f"{pickling}.own_instance",
         f"{pickling}.put_again",
         *(f"rayshot.format.{one}" for one in ours),

@@ -12,7 +12,7 @@ from grpc import RpcError
 from rayshot.model.specification import ActorSpecification
 from rayshot.proving.prover import spread
 from rayshot.proving.trial import PROVED, SETUP_HOOK, Trial
-from rayshot.runtime.ray.plain_handles import plain_handle
+from rayshot.runtime.door.plain_handles import plain_handle
 from tests.processes import runs
 from tests.proving import kinds
 from tests.proving.conftest import record_actor

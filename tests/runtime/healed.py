@@ -12,7 +12,7 @@ import ray
 import rayshot
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.runtime.actor import loading
-from rayshot.runtime.ray import failpoints
+from rayshot.runtime.door import failpoints
 from tests.waiting import eventually
 
 HEALS = FailureConfig(scope="system", backoff_s=0.0)

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.runtime.ray import failpoints
+from rayshot.runtime.door import failpoints
 from tests.waiting import eventually
 
 NAMES = ("alice", "bob", "carol")

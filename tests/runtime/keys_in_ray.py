@@ -14,7 +14,7 @@ import ray
 
 import rayshot
 from rayshot.errors import SnapshotAborted, SystemStopped
-from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.door.naming import NAMESPACE, coordinator_name
 from tests.runtime.workloads import Account
 
 

@@ -23,8 +23,8 @@ from rayshot.errors import (
     SystemNotFound,
     SystemStopped,
 )
+from rayshot.runtime.door.cluster import connected_to
 from rayshot.runtime.life.finding import naming
-from rayshot.runtime.ray.cluster import connected_to
 from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
 from tests.runtime.workloads import Account

@@ -10,7 +10,7 @@ import ray.cloudpickle.cloudpickle
 
 import rayshot.runtime  # noqa: F401 - shares the tables
 from rayshot.errors import UnsupportedVersion
-from rayshot.runtime.ray.class_tables import share_class_tables
+from rayshot.runtime.door.class_tables import share_class_tables
 
 pytestmark = pytest.mark.acceptance("X2")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rayshot
 from rayshot.cli import main
-from rayshot.runtime.ray.cluster import connected_to
+from rayshot.runtime.door.cluster import connected_to
 from tests.runtime.workloads import Account, Sluggish
 from tests.waiting import eventually
 

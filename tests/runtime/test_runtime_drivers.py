@@ -14,9 +14,9 @@ import rayshot
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.coordinator import driver_watch
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.driver import DriverPort
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import find_coordinator
 from tests.runtime.healed import HEALS, kill, until_it_runs
 from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight

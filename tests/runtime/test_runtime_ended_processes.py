@@ -11,8 +11,8 @@ import ray
 
 import rayshot
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.ray.cluster import connected_to
-from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
+from rayshot.runtime.door.cluster import connected_to
+from rayshot.runtime.door.naming import find_coordinator, named_actors, prefix
 from tests.processes import runs, search_path
 from tests.runtime.healed import NapsWhileItBegins, goes_round, kill, pid_behind, pid_of, report, started, until_it_runs
 from tests.waiting import eventually

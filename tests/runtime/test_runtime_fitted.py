@@ -7,8 +7,8 @@ import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import named_actors, prefix
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.evolved import Wallet
 from tests.runtime.healed import HEALS, kill, kill_in, report, until_it_runs, until_it_stops
 from tests.runtime.take_over import kill_coordinator

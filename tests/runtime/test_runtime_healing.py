@@ -20,7 +20,7 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import healing
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.ray.naming import named_actors, prefix
+from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.healed import (
     Post,
     StopsAtItsFirstLoad,
@@ -306,7 +306,7 @@ def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     system, _ = started(new_system)
 
     def shorten(_):
-        from rayshot.runtime.ray import silence
+        from rayshot.runtime.door import silence
 
         silence.ASK_S, silence.SILENT_S = 0.5, 3.0
 
@@ -326,7 +326,7 @@ def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tm
     system.snapshot()
 
     def shorten(coordinator):
-        from rayshot.runtime.ray import silence
+        from rayshot.runtime.door import silence
 
         silence.ASK_S = 0.5
         coordinator._healer._silence_of_loads._silent_s = 3.0

@@ -16,10 +16,10 @@ from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import questions
 from rayshot.runtime.coordinator.tidings import Tidings
+from rayshot.runtime.door.naming import actor_name, named_actors
+from rayshot.runtime.door.state import was_just_away
 from rayshot.runtime.life import attaching, driver, keeping_port, line, succession
 from rayshot.runtime.life.opening import identify
-from rayshot.runtime.ray.naming import actor_name, named_actors
-from rayshot.runtime.ray.state import was_just_away
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs

@@ -15,7 +15,7 @@ from rayshot.runtime.coordinator import members as members_module
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.naming import NAMESPACE, actor_name
 from rayshot.runtime.wire.host_identity import Ending
 from rayshot.runtime.wire.orders import Issuer
 from tests.waiting import eventually

@@ -10,7 +10,7 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.intake import Arrived
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.ray import failpoints
+from rayshot.runtime.door import failpoints
 from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.take_over import after_take_over, kill_coordinator

@@ -9,8 +9,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.errors import NoAnswer, SystemRecovering
 from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door.naming import coordinator_name, named_actors
 from rayshot.runtime.life import system as runtime_system
-from rayshot.runtime.ray.naming import coordinator_name, named_actors
 from rayshot.runtime.wire import answers
 from tests.runtime.workloads import Account
 from tests.waiting import eventually

@@ -1,6 +1,7 @@
 """Handles of plain Ray actors, Ray's queues and pools in states and messages: elsewhere they say what is missing."""
 
 import copy
+import importlib
 import json
 import re
 import subprocess
@@ -12,9 +13,9 @@ import ray
 from rayshot.errors import SnapshotAborted, StaleHandle
 from rayshot.format import inert
 from rayshot.format.pickling import dump_message, dump_state, load_message, load_state
-from rayshot.runtime.ray import plain_handles
-from rayshot.runtime.ray.plain_handles import PlainHandle, plain_handle
-from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.door import plain_handles
+from rayshot.runtime.door.plain_handles import PlainHandle, plain_handle
+from rayshot.runtime.door.references import know_references
 from tests.runtime.sides import Desk, ForkingDesk, Side
 from tests.runtime.test_runtime_references import restore
 
@@ -150,6 +151,17 @@ def test_every_use_of_what_stands_for_a_handle_says_what_to_do(use):
         stands.__ray_terminate__.remote()
     with pytest.raises(StaleHandle, match=r"\.kill cannot be called"):
         ray.kill(stands)
+
+
+def test_a_handle_of_an_older_snapshot_is_read_by_the_name_that_it_has_there(monkeypatch):
+    stands = plain_handle(*ELSEWHERE)
+    older = importlib.import_module("rayshot.runtime.ray.plain_handles")
+    assert older.plain_handle is plain_handle
+    monkeypatch.setattr(plain_handle, "__module__", older.__name__)
+    stream = dump_state([stands], "desk").stream
+    assert b"rayshot.runtime.ray" in stream
+    assert load_state(stream) == [stands]
+    assert inert.read(stream)[0].state["class"] == "shop.Side"
 
 
 def test_the_inert_reader_shows_the_class_and_the_name_of_a_handle():

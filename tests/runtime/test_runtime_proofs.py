@@ -7,7 +7,7 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime.ray.naming import named_actors, prefix
+from rayshot.runtime.door.naming import named_actors, prefix
 from tests.processes import runs
 from tests.runtime.proved import Holder, Unproved
 from tests.waiting import eventually

@@ -26,8 +26,8 @@ from rayshot.errors import (
     SystemNotFound,
     UnknownKey,
 )
+from rayshot.runtime.door.naming import NAMESPACE
 from rayshot.runtime.life.opening import start
-from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source

@@ -6,7 +6,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted, SystemDown, SystemStopped
-from rayshot.runtime.ray import failpoints
+from rayshot.runtime.door import failpoints
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore

@@ -16,9 +16,9 @@ import ray
 
 from rayshot.errors import MessageNotSerializable, SnapshotAborted, StateNotSerializable
 from rayshot.format.pickling import load_state
+from rayshot.runtime.door.shared_memory import take_shared_memory_away
 from rayshot.runtime.node import capture
 from rayshot.runtime.node.capture import CaptureChild, Captured, Capturer
-from rayshot.runtime.ray.shared_memory import take_shared_memory_away
 from tests.runtime.zero_copy import Keeper, Mapper
 from tests.waiting import eventually
 
@@ -231,7 +231,7 @@ def test_a_child_can_read_of_shared_memory_what_is_held_for_it(page, read):
 
 def test_a_ray_without_the_name_that_is_needed_is_refused_when_it_is_imported():
     without = "import ray; del ray._private.serialization.unpack_pickle5_buffers"
-    code = f"{without}; import rayshot.runtime.ray.shared_memory"
+    code = f"{without}; import rayshot.runtime.door.shared_memory"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
     assert "ConfigError: Ray 2." in run.stderr
     assert "has no ray._private.serialization.unpack_pickle5_buffers" in run.stderr

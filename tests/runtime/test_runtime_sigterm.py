@@ -13,8 +13,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError
-from rayshot.runtime.ray.cluster import connected_to
-from rayshot.runtime.ray.naming import find_coordinator
+from rayshot.runtime.door.cluster import connected_to
+from rayshot.runtime.door.naming import find_coordinator
 from tests.processes import search_path
 
 pytestmark = pytest.mark.ray
@@ -57,7 +57,7 @@ def test_it_leaves_with_a_savepoint_and_a_second_signal_does_not_hurry_it(evict,
     assert code == signal.SIGTERM  # as Ray ends a program: who looks at it sees that it was ended
     assert labels(tmp_path / "shots") == [None, "evicted"]
     assert "SIGTERM: system 'bank' is stopped\n" in said  # by the first of two calls
-    assert "bank" not in rayshot.runtime.ray.naming.running_systems()
+    assert "bank" not in rayshot.runtime.door.naming.running_systems()
 
 
 def test_where_it_does_not_fit_the_last_snapshot_counts(evict, tmp_path):

@@ -10,12 +10,12 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import find_coordinator, named_actors, prefix
+from rayshot.runtime.door.silence import ASK_S, Silence
+from rayshot.runtime.door.state import runs_here
 from rayshot.runtime.node import guard
 from rayshot.runtime.node.guard import SILENT_S, Guard
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
-from rayshot.runtime.ray.silence import ASK_S, Silence
-from rayshot.runtime.ray.state import runs_here
 from tests.processes import runs
 from tests.runtime.healed import goes_round, pid_behind, started, until_it_runs
 from tests.waiting import eventually
@@ -106,8 +106,8 @@ def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if
     system, posts = started(new_system)
 
     def shorten(vault):
+        from rayshot.runtime.door import silence
         from rayshot.runtime.node import guard
-        from rayshot.runtime.ray import silence
 
         guard.LOOK_S, silence.ASK_S, vault._guard._silence._silent_s = 0.2, 0.5, 3.0
 
@@ -140,7 +140,7 @@ def test_a_vault_that_is_stopped_is_replaced_and_snapshots_go_on(new_system):
     system, posts = started(new_system)
 
     def shorten(coordinator):
-        from rayshot.runtime.ray import silence
+        from rayshot.runtime.door import silence
 
         silence.ASK_S, coordinator._healer._silence_of_vaults._silent_s = 0.5, 3.0
 

@@ -11,7 +11,7 @@ import ray
 
 import rayshot
 from rayshot.runtime.coordinator import spares
-from rayshot.runtime.ray.naming import named_actors, prefix
+from rayshot.runtime.door.naming import named_actors, prefix
 from tests.processes import runs
 from tests.runtime.healed import (
     Post,

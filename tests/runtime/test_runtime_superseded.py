@@ -9,7 +9,7 @@ from rayshot.protocol.events import DriverDied
 from rayshot.protocol.identity import is_driver, is_guest, label_of
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.mailbox import Mailbox
-from rayshot.runtime.ray import naming
+from rayshot.runtime.door import naming
 
 OLD, NEW, OTHER, NAMELESS = "driver:1.ingest", "driver:2.ingest", "driver:3.other", "driver:4"
 

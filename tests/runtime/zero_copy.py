@@ -11,7 +11,7 @@ import pyarrow as pa
 import ray
 
 import rayshot
-from rayshot.runtime.ray.shared_memory import held_buffers
+from rayshot.runtime.door.shared_memory import held_buffers
 
 BYTES = 30 << 20
 

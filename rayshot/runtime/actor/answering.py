@@ -13,7 +13,7 @@ from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.outbox import waiting_in
-from rayshot.runtime.ray.shared_memory import held_buffers
+from rayshot.runtime.door.shared_memory import held_buffers
 
 
 class Answering:

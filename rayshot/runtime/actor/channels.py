@@ -20,8 +20,8 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import Slots
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
-from rayshot.runtime.ray.failpoints import failpoint
-from rayshot.runtime.ray.naming import is_coordinator
+from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.packets import Answer, Status
 

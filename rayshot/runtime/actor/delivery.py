@@ -15,9 +15,9 @@ from rayshot.protocol.events import CaptureFailed
 from rayshot.protocol.identity import SnapshotId, is_guest
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.node.capture import CaptureChild, Capturer
-from rayshot.runtime.ray.failpoints import failpoint
-from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.reports import Body, RecordReport, pack_report
 
 log = logging.getLogger("rayshot")

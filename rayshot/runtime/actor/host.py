@@ -26,9 +26,9 @@ from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
-from rayshot.runtime.ray.functions import be_actor, name_in_logs
-from rayshot.runtime.ray.naming import NAMESPACE
-from rayshot.runtime.ray.sigterm import die_at_sigterm
+from rayshot.runtime.door.functions import be_actor, name_in_logs
+from rayshot.runtime.door.naming import NAMESPACE
+from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news

@@ -19,8 +19,8 @@ from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
+from rayshot.runtime.door.plain_handles import knowing_paths
 from rayshot.runtime.node.recorded_slots import restored_slots
-from rayshot.runtime.ray.plain_handles import knowing_paths
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store

@@ -24,8 +24,8 @@ from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_anonymous, spawn_host
 from rayshot.runtime.actor.tracing import Tracing
-from rayshot.runtime.ray.references import know_references
-from rayshot.runtime.ray.shared_memory import note_buffers
+from rayshot.runtime.door.references import know_references
+from rayshot.runtime.door.shared_memory import note_buffers
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 

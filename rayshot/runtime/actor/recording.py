@@ -28,9 +28,9 @@ from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner, SnapshotEffect
 from rayshot.runtime.actor.tracing import Tracing
+from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.node.capture import CaptureChild, Capturer, spool_folder
 from rayshot.runtime.node.recorded_slots import hand_over
-from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.host_identity import End, Ending
 from rayshot.runtime.wire.reports import Captured, RecordBody, Recorded, RecordReport, pack_record, pack_run
 

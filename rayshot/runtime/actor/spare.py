@@ -8,7 +8,7 @@ import ray
 
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
-from rayshot.runtime.ray.sigterm import die_at_sigterm
+from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import HostIdentity, Offer
 

@@ -12,8 +12,8 @@ from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.roster import Roster
 from rayshot.runtime.wire.answers import ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 

@@ -23,7 +23,7 @@ from rayshot.runtime.actor.care import Care
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
-from rayshot.runtime.ray.functions import name_in_logs
+from rayshot.runtime.door.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rayshot.format.codec import method_of_encoded
 from rayshot.runtime.channel.beside import unready
-from rayshot.runtime.ray.futures import when_there
+from rayshot.runtime.door.futures import when_there
 
 UNSAID_S = 5.0
 """A message that has waited for an object for so many seconds is reported."""

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import ray
 
-from rayshot.runtime.ray.functions import forget_host, know_host
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.door.functions import forget_host, know_host
+from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.roster import Roster
 
 log = logging.getLogger("rayshot")
 AGAIN_S, AGAIN_S_MAX = 1.0, 10.0

@@ -30,7 +30,7 @@ from rayshot.runtime.channel.outbox import (
     Outbox,
 )
 from rayshot.runtime.channel.peers import Peer
-from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_answer
 
 log = logging.getLogger("rayshot")

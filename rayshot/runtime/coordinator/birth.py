@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING
 
 UNWATCHED_S = 15.0

@@ -37,7 +37,7 @@ from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.requests import Admission, Request
 from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
-from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
 from rayshot.runtime.wire.reports import Body
 from rayshot.runtime.wire.settings import SystemSettings

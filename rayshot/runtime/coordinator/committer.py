@@ -33,7 +33,7 @@ from rayshot.protocol.recovering import Past
 from rayshot.runtime.coordinator.manifest_building import build_manifest
 from rayshot.runtime.coordinator.requests import Figures
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
-from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.stored import Stored, pack_share, unpack_stored

@@ -29,11 +29,11 @@ from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
-from rayshot.runtime.ray.roster import has_rosters
-from rayshot.runtime.ray.sigterm import die_at_sigterm
-from rayshot.runtime.ray.state import was_restarted
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.door.roster import has_rosters
+from rayshot.runtime.door.sigterm import die_at_sigterm
+from rayshot.runtime.door.state import was_restarted
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.following import News

@@ -9,7 +9,7 @@ import ray
 
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.ray.state import draining_nodes
+from rayshot.runtime.door.state import draining_nodes
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0

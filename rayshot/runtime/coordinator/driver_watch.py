@@ -13,9 +13,9 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.state import gone
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door.state import gone
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.initiation import some_names
 

@@ -16,8 +16,8 @@ from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.driver_watch import KNOWN_S, DriverWatch
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.requests import Order, Request
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.state import was_restarted
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.state import was_restarted
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, UNTIL_ANSWERED
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import RUNNING

@@ -62,9 +62,9 @@ from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, Origin, begin_life_behind, find_way_past
-from rayshot.runtime.ray.failpoints import failpoint
-from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.silence import Silence
+from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door.silence import Silence
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring

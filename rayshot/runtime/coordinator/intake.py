@@ -15,7 +15,7 @@ from rayshot.errors import NoAnswer
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.wire.reports import unpack_head
 
 log = logging.getLogger("rayshot")

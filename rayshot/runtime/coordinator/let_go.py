@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.coordinator.tidings import Holds
-from rayshot.runtime.ray import notes
+from rayshot.runtime.door import notes
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.packets import pack, unpack
 

@@ -25,7 +25,7 @@ from rayshot.runtime.coordinator.takeover import Remains, find_remains
 from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
-from rayshot.runtime.ray.roster import clear_rosters
+from rayshot.runtime.door.roster import clear_rosters
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring

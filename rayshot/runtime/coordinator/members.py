@@ -16,10 +16,10 @@ from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
-from rayshot.runtime.ray.roster import Roster, names_by_ray_name, packed_options
-from rayshot.runtime.ray.state import actor_id, actors_in_the_making
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
+from rayshot.runtime.door.roster import Roster, names_by_ray_name, packed_options
+from rayshot.runtime.door.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 import ray
 
-from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
 P = ParamSpec("P")

@@ -10,8 +10,8 @@ import ray
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.spare import Spare
 from rayshot.runtime.actor.spawning import spawn_spare
-from rayshot.runtime.ray.naming import spare_name
-from rayshot.runtime.ray.state import draining_nodes
+from rayshot.runtime.door.naming import spare_name
+from rayshot.runtime.door.state import draining_nodes
 
 log = logging.getLogger("rayshot")
 PAUSE_S = 10.0

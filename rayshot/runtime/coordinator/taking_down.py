@@ -5,9 +5,9 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import find_coordinator, life_of, named_actors, prefix
-from rayshot.runtime.ray.roster import clear_rosters
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import find_coordinator, life_of, named_actors, prefix
+from rayshot.runtime.door.roster import clear_rosters
 
 SHUTDOWN_S = 60.0
 """Seconds for the coordinator's shutdown: it never needs longer for its last commit and the removal of the rest."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.door.futures import when_answered
 
 log = logging.getLogger("rayshot")
 AGAIN_S = 0.2

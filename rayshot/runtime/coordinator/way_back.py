@@ -19,8 +19,8 @@ from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.let_go import is_held, moment
 from rayshot.runtime.coordinator.tidings import holds_of_manifest
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings

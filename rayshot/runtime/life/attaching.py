@@ -17,11 +17,11 @@ import ray
 
 from rayshot.errors import ConfigError, SystemStopped
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.life.driver import RAY_LEFT, DriverPort
 from rayshot.runtime.life.following import Following
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.succession import Heir
-from rayshot.runtime.ray.naming import find_coordinator, running_systems
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity

@@ -22,12 +22,12 @@ from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.channel.peers import Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.coordinator.questions import FATE_S
+from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door.naming import find_coordinator, is_coordinator
+from rayshot.runtime.door.references import know_references
 from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.leaving import wait_at_exit
-from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.naming import find_coordinator, is_coordinator
-from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.packets import Answer, Status, pack

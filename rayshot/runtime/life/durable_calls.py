@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from rayshot.runtime.ray.futures import when_there
+from rayshot.runtime.door.futures import when_there
 
 
 class DurableCalls:

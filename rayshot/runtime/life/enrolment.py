@@ -5,9 +5,9 @@ import ray
 from rayshot.errors import ConfigError, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.door.naming import runs_ray_worker
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.line import Line
-from rayshot.runtime.ray.naming import runs_ray_worker
 from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.keyring import offer_keys
 

@@ -8,12 +8,12 @@ import ray
 
 from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.door.cluster import connect
+from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.life.enrolment import check_label
 from rayshot.runtime.life.opening import check_no_actor, identify
 from rayshot.runtime.life.starting import attach_to
 from rayshot.runtime.life.system import System
-from rayshot.runtime.ray.cluster import connect
-from rayshot.runtime.ray.naming import find_coordinator, running_systems
 from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import STOPPED

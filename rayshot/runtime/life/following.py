@@ -9,10 +9,10 @@ from collections.abc import Callable
 import ray
 
 from rayshot.errors import SystemDown, SystemStopped
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.presence import AGAIN_S
 from rayshot.runtime.life.succession import cover
-from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import Stop
 

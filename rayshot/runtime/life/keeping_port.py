@@ -14,6 +14,7 @@ from rayshot.protocol.driver import DriverEffect, ReleaseMessages, SendTagged
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.channel.batch import InFlight
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.life.covering import await_covered
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
@@ -21,7 +22,6 @@ from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.letting_go import LettingGo
-from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, pack

@@ -10,6 +10,7 @@ from rayshot.model.handle import ActorHandle
 from rayshot.protocol.driver import Driver
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door.naming import new_driver_name
 from rayshot.runtime.life.births import Births
 from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.creations import Creations
@@ -18,7 +19,6 @@ from rayshot.runtime.life.durable_calls import DurableCalls
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.life.recovery_news import RecoveryNews
-from rayshot.runtime.ray.naming import new_driver_name
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import HostIdentity
 

@@ -13,10 +13,10 @@ from rayshot.protocol.driver import Driver, DriverEffect, Offer, OfferTaken
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
-from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.following import Covered
 from rayshot.runtime.wire.host_identity import HostIdentity
 

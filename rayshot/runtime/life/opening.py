@@ -16,9 +16,9 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.coordinator.birth import UNWATCHED_S
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
 from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.door.cluster import connect, connected_to, refuse_client
+from rayshot.runtime.door.naming import NAMESPACE, coordinator_name, find_coordinator
 from rayshot.runtime.life.progress import wait_with_progress
-from rayshot.runtime.ray.cluster import connect, connected_to, refuse_client
-from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name, find_coordinator
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import Keyring, offer_keys

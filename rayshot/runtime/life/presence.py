@@ -6,9 +6,9 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray.futures import when_answered
-from rayshot.runtime.ray.naming import is_coordinator
-from rayshot.runtime.ray.state import own_place
+from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door.naming import is_coordinator
+from rayshot.runtime.door.state import own_place
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 AGAIN_S = 0.5

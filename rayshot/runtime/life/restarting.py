@@ -7,10 +7,10 @@ import ray
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.model.configuration import CLAIM, FailureConfig, SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import is_local
-from rayshot.runtime.ray.naming import find_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.store.locate import open_store

@@ -13,6 +13,7 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import (
@@ -26,7 +27,6 @@ from rayshot.runtime.life.opening import (
 )
 from rayshot.runtime.life.starting import ATTACH_S, attach_to
 from rayshot.runtime.life.system import System
-from rayshot.runtime.ray.naming import find_coordinator
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED

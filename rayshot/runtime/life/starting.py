@@ -19,11 +19,11 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door.naming import NAMESPACE, coordinator_name, find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import await_start, check_arguments, ensure_ray, identify, is_local, locate, start
 from rayshot.runtime.life.system import System
-from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name, find_coordinator
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED

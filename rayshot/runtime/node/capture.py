@@ -35,7 +35,7 @@ from rayshot.format.pickling import dump_state, shapes_in_messages
 from rayshot.format.references import provide_plain_handles
 from rayshot.format.shape_tables import pack_shapes
 from rayshot.model.cell import Cell
-from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
+from rayshot.runtime.door.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
 from rayshot.runtime.wire.reports import Captured
 
 log = logging.getLogger("rayshot")

@@ -12,10 +12,10 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.ray import notes
-from rayshot.runtime.ray.naming import find_coordinator
-from rayshot.runtime.ray.silence import Silence
-from rayshot.runtime.ray.state import runs_here
+from rayshot.runtime.door import notes
+from rayshot.runtime.door.naming import find_coordinator
+from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.door.state import runs_here
 
 log = logging.getLogger("rayshot")
 LOOK_S = 2.0

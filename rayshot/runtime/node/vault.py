@@ -24,14 +24,14 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 from rayshot.proving.proofs import RecordedState
+from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.references import know_references
+from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.node.guard import Guard
 from rayshot.runtime.node.proofs import NodeProofs
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.whereabouts import find_surroundings
-from rayshot.runtime.ray.failpoints import failpoint
-from rayshot.runtime.ray.references import know_references
-from rayshot.runtime.ray.sigterm import die_at_sigterm
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body

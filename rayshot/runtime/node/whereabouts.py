@@ -5,8 +5,8 @@ import logging
 import ray
 
 from rayshot.proving.surroundings import Surroundings
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.roster import Roster
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 5.0

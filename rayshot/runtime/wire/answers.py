@@ -11,7 +11,7 @@ from typing import Any
 import ray
 
 from rayshot.errors import NoAnswer, RayshotError, SystemRecovering
-from rayshot.runtime.ray.state import was_just_away
+from rayshot.runtime.door.state import was_just_away
 
 log = logging.getLogger("rayshot")
 

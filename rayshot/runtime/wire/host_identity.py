@@ -10,7 +10,7 @@ from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import Caution
-from rayshot.runtime.ray.state import actor_id
+from rayshot.runtime.door.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
-from rayshot.runtime.ray.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix, ray_names
+from rayshot.runtime.door.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix, ray_names
 
 _NAME_END = b"\n"
 """Behind the Ray name in an entry; the options follow. No name of a system or an actor holds it."""

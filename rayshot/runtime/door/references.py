@@ -6,7 +6,7 @@ import ray
 
 from rayshot.errors import MessageTooLarge
 from rayshot.format.references import provide_references
-from rayshot.runtime.ray.plain_handles import know_plain_handles
+from rayshot.runtime.door.plain_handles import know_plain_handles
 
 
 def know_references() -> None:

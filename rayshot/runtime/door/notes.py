@@ -7,7 +7,7 @@ import logging
 
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
-from rayshot.runtime.ray.naming import NAMESPACE, prefix
+from rayshot.runtime.door.naming import NAMESPACE, prefix
 
 log = logging.getLogger("rayshot")
 
