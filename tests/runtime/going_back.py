@@ -332,7 +332,8 @@ class World:
         kind, *rest = read(message)
         for name in rest[1:] if kind == "take" else ():
             made = {of for _, of in self.spawned}
-            assert name not in made or self.hosts[name].process.arrived, f"{name} is mentioned and not there"
+            host = self.hosts.get(name)
+            assert name not in made or (host is not None and host.process.arrived), f"{name} is mentioned and not there"
 
     # Hosts -----------------------------------------------------------------------------------------------------
 

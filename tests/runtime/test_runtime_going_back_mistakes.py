@@ -1,107 +1,120 @@
-"""Wrong drivers of a system that goes back: programs that do what chance says notice each of them."""
+"""Wrong drivers of a system that goes back: programs that do what chance says notice each of them.
+
+A mistake counts as noticed where an assertion fails, of the play or of the code. Any other error says that the change
+does not fit the code any more. So does a failure of its twin: the same change, with the right behaviour.
+"""
 
 import pytest
 
-from rayshot.runtime.life import succession
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
+from rayshot.runtime.life.succession import Heir
 from tests.runtime.going_back import World
 from tests.runtime.test_runtime_going_back_at_random import Play
 
 SEEDS = 60
+MISTAKES = {}
 
 
-def nothing_is_told_again(patch):
-    heir = KeepingChannel.heir
+def mistake(owner, method):
+    """The function stands in for a method. It gets `wrong`, the method, and the method's own arguments.
 
-    def forgetful(self, port, arrived, why):
-        return heir(self, port, max(arrived, self.transported), why)
+    Where `wrong` is false it must do what the method does.
+    """
 
-    patch.setattr(KeepingChannel, "heir", forgetful)
+    def register(change):
+        def put_in(patch, *, wrong):
+            right = getattr(owner, method)
+            patch.setattr(owner, method, lambda *arguments: change(wrong, right, *arguments))
+
+        MISTAKES[change.__name__] = put_in
+
+    return register
 
 
-def what_was_under_way_is_sent_again_in_the_life_of_now(patch):
-    heir = KeepingChannel.heir
+@mistake(KeepingChannel, "heir")
+def nothing_is_told_again(wrong, heir, self, port, arrived, why):
+    return heir(self, port, max(arrived, self.transported) if wrong else arrived, why)
 
-    def restamping(self, port, arrived, why):
-        under_way = list(self.in_flight.values())
-        made = heir(self, port, arrived, why)
+
+@mistake(KeepingChannel, "heir")
+def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, heir, self, port, arrived, why):
+    under_way = list(self.in_flight.values())
+    made = heir(self, port, arrived, why)
+    if wrong:
+        made.peer = self.peer
         for batch in under_way:
             made.transmit(batch)
-        return made
-
-    patch.setattr(KeepingChannel, "heir", restamping)
+    return made
 
 
-def answers_of_an_earlier_life_count(patch):
-    answered = KeptCalls.answered
-
-    def gullible(self, receiver, call_id, answer):
+@mistake(KeptCalls, "answered")
+def answers_of_an_earlier_life_count(wrong, answered, self, receiver, call_id, answer):
+    if wrong:
         self._open[call_id] = self._machine.incarnation
-        return answered(self, receiver, call_id, answer if answer.__class__ is not bytes else b"")
-
-    patch.setattr(KeptCalls, "answered", gullible)
-
-
-def nobody_asks_for_outcomes_again(patch):
-    patch.setattr(KeptCalls, "ask_again", lambda *_: None)
+        answer = b"" if answer.__class__ is bytes else answer
+    return answered(self, receiver, call_id, answer)
 
 
-def what_mentions_an_actor_does_not_wait_for_it(patch):
-    patch.setattr(KeepingChannel, "_last_free", lambda self: self.ordered)
+@mistake(KeptCalls, "ask_again")
+def nobody_asks_for_outcomes_again(wrong, ask_again, self, receiver, handed, fetch, tell):
+    if not wrong:
+        ask_again(self, receiver, handed, fetch, tell)
 
 
-def an_end_that_was_undone_stays(patch):
-    take_over = succession.Heir.take_over
-
-    def stubborn(self):
-        ended = dict(self._old.ended)
-        done = take_over(self)
-        if done:
-            self.port.ended.update(ended)
-            for receiver, error in ended.items():
-                if (channel := self.port.channels.get(receiver)) is not None:
-                    channel.shut(error)
-        return done
-
-    patch.setattr(succession.Heir, "take_over", stubborn)
+@mistake(KeepingChannel, "_last_free")
+def what_mentions_an_actor_does_not_wait_for_it(wrong, last_free, self):
+    return self.ordered if wrong else last_free(self)
 
 
-def actors_are_not_made_again(patch):
-    patch.setattr(Creations, "without", lambda *_: {})
+@mistake(Heir, "take_over")
+def an_end_that_was_undone_stays(wrong, take_over, self):
+    ended = dict(self._old.ended)
+    done = take_over(self)
+    if wrong and done:
+        self.port.ended.update(ended)
+        for receiver in ended.keys() & self.port.channels.keys():
+            self.port.channels[receiver].shut(ended[receiver])
+    return done
 
 
-def a_snapshot_releases_all_that_was_told(patch):
-    release = KeepingChannel.release
-    patch.setattr(KeepingChannel, "release", lambda self, last: release(self, max(last, self.transported - 1)))
+@mistake(Creations, "without")
+def actors_are_not_made_again(wrong, without, self, sent, ended):
+    return {} if wrong else without(self, sent, ended)
 
 
-MISTAKES = [
-    nothing_is_told_again,
-    what_was_under_way_is_sent_again_in_the_life_of_now,
-    answers_of_an_earlier_life_count,
-    nobody_asks_for_outcomes_again,
-    what_mentions_an_actor_does_not_wait_for_it,
-    an_end_that_was_undone_stays,
-    actors_are_not_made_again,
-    a_snapshot_releases_all_that_was_told,
-]
+@mistake(KeepingChannel, "release")
+def a_snapshot_releases_all_that_was_told(wrong, release, self, last):
+    release(self, max(last, self.transported - 1) if wrong else last)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
-def test_a_wrong_driver_is_noticed(mistake):
-    for seed in range(SEEDS):
+@pytest.fixture(params=MISTAKES)
+def play(request):
+    def play(seed, *, wrong):
         with pytest.MonkeyPatch.context() as patch:
-            mistake(patch)
+            MISTAKES[request.param](patch, wrong=wrong)
             world = World(patch, "alice", "bob")
             try:
                 play = Play(world, seed)
                 play.run(250)
                 play.check()
                 play.check_rest()
-            except Exception:  # noqa: BLE001 - an assertion of the code, or a play that cannot go on, is a notice too
-                return
             finally:
                 world.close()
+
+    return play
+
+
+def test_a_wrong_driver_is_noticed(play):
+    for seed in range(SEEDS):
+        try:
+            play(seed, wrong=True)
+        except AssertionError:
+            return
     pytest.fail(f"it survived {SEEDS} plays")
+
+
+def test_its_twin_with_the_right_behaviour_is_not(play):
+    for seed in range(SEEDS):
+        play(seed, wrong=False)

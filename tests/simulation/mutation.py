@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from rayshot.errors import InconsistentCut, ScheduleFailed
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.participant import Participant
@@ -54,3 +57,12 @@ def mutant(name: str, *patches: Patch, not_by: str | None = None, **changes: Any
 
 def patched(name: str, *patches: Patch, not_by: str | None = None, **changes: Any) -> None:
     MUTANTS.append(Mutant(name, Machines(), patches, changes, not_by))
+
+
+@contextmanager
+def noticed() -> Iterator[None]:
+    """`explore` fails by an assertion, of its check or of the code: another error says that a mutant does not fit."""
+    with pytest.raises(ScheduleFailed) as failed:
+        yield
+    cause = failed.value.__cause__
+    assert isinstance(cause, (AssertionError, InconsistentCut)), f"it does not fit the code any more: {cause!r}"

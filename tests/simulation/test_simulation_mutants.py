@@ -65,6 +65,7 @@ def test_the_mutant_is_killed(mutant):
         for seed in range(SCHEDULES_MAX):
             failure = run_seed(seed, machines, **mutant.changes).failure
             if failure is not None and getattr(failure, "oracle", "assertion") != mutant.not_by:
+                assert isinstance(failure, AssertionError), f"it does not fit the code any more: {failure!r}"
                 return
     pytest.fail(f"it survived {SCHEDULES_MAX} schedules")
 
