@@ -11,7 +11,7 @@ BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo notebooks test test-all test-tenth acceptance simulate chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test test-all test-tenth acceptance simulate mistakes chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -74,6 +74,10 @@ heads: setup metrics
 simulate: setup
 	@$(BIN)/python -m tests.simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
+
+# Forty mistakes of a careful programmer, one after the other in a copy; the tests must notice each. An hour.
+mistakes: setup
+	@$(BIN)/python -m tests.mistakes $(ONLY)
 
 # Ten minutes in which something is killed every 15 seconds; `make test` has a short form of it.
 chaos: setup

@@ -19,7 +19,7 @@ HEAD = """# What the tests run, and where
 | `make test` | something of everything, in a quarter of an hour on two cores |
 | `make test-all` | also the cases beyond the first ones of their kind, and the slow ones: the table below |
 | `make acceptance` | the faults, bad inputs, races and loads of the acceptance table, at their full numbers |
-| `make simulate`, `chaos`, `fuzz`, `kills`, `heads` | the long runs: see [CONTRIBUTING](../CONTRIBUTING.md) |
+| `make simulate`, `mistakes`, `chaos`, `fuzz`, `kills`, `heads` | long runs: see [CONTRIBUTING](../CONTRIBUTING.md) |
 
 `.ci/run` runs `make check`, `make test`, and a tenth of what only `make test-all` runs. The commit chooses the tenth.
 A test that fails there and fails at the commit before too is printed, and does not stop the change.

@@ -1,0 +1,32 @@
+"""A plugin of pytest: writes down the first failure of a run, for who wants to know whether it notices a mistake."""
+
+import json
+import os
+import re
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import Any
+
+import pytest
+import ray
+
+from rayshot.errors import RayshotError
+
+FILE = "RAYSHOT_NOTICE"
+"""The variable with the file to write."""
+NOTICES = (AssertionError, pytest.fail.Exception, RayshotError, ray.exceptions.RayError, TimeoutError, TimeoutExpired)
+"""An assertion of a test or of the code, also where the system reports it; and what a test waits for in vain."""
+MISFITS = re.compile(r"\b(Type|Name|UnboundLocal|Attribute|Import|ModuleNotFound|Syntax|Indentation)Error\b")
+"""Errors of an edit that does not go with the code around it: they say nothing of the tests."""
+
+
+def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
+    """A test or one of its fixtures failed."""
+    file = Path(os.environ[FILE])
+    if file.exists():
+        return
+    error = call.excinfo.value
+    said = "\n".join(line for line in str(report.longrepr).splitlines() if line.startswith("E "))
+    notices = isinstance(error, NOTICES) and not MISFITS.search(f"{said} {type(error).__name__}")
+    last = said.splitlines()[0][2:].strip() if said else repr(error)
+    file.write_text(json.dumps({"test": node.nodeid, "notices": notices, "error": f"{type(error).__name__}: {last}"}))
