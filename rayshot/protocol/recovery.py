@@ -34,10 +34,10 @@ Sources: K. M. Chandy and L. Lamport, "Distributed Snapshots" (1985), for the cu
 Rollback-Recovery Protocols in Message-Passing Systems" (2002), section 2, for recovery from coordinated checkpoints.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import assert_never
+from typing import NamedTuple
 
 from rayshot.protocol.poison import HandledMessage, Letter, Suspicion
 from rayshot.protocol.recovering import (
@@ -102,6 +102,47 @@ class Phase(Enum):
     STOPPED = "stopped"
 
 
+class Move(NamedTuple):
+    """What the machine does: a method of `Recovery`, and the phases in which it may be afterwards."""
+
+    method: str
+    to: tuple[Phase, ...]
+
+
+_GOES_ON = (_RUNNING, _WAITING, _LOADING, _MARKING) = (Phase.RUNNING, Phase.WAITING, Phase.LOADING, Phase.MARKING)
+_STOPPED = Phase.STOPPED
+_LEAVES = Move("_process_lost", (_WAITING, _STOPPED))
+MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
+    ProcessLost: {
+        _RUNNING: _LEAVES,
+        _WAITING: None,
+        _LOADING: Move("_start_again", (_LOADING, _STOPPED)),
+        _MARKING: _LEAVES,
+    },
+    TookOver: {_RUNNING: Move("_took_over", (_RUNNING, _WAITING, _STOPPED))},
+    LifeBegan: {_WAITING: Move("_life_began", (_LOADING, _MARKING))},
+    LogRefused: {_WAITING: Move("_refused", (_WAITING,))},
+    NoWayBack: {_WAITING: Move("_no_way_back", (_STOPPED,))},
+    ProcessLoaded: {_LOADING: Move("_process_loaded", (_LOADING, _MARKING))},
+    LoadRefused: {_LOADING: Move("_load_refused", (_LOADING,))},
+    LifeMarked: {_WAITING: None, _MARKING: Move("_life_marked", (_RUNNING,))},
+    MarkRefused: {_WAITING: None, _MARKING: Move("_refused", (_MARKING,))},
+    PauseOver: {
+        _WAITING: Move("_begin_now", (_WAITING,)),
+        _LOADING: Move("_load_now", (_LOADING,)),
+        _MARKING: Move("_mark_now", (_MARKING,)),
+    },
+    LetGo: {_RUNNING: Move("_driver_let_go", (_RUNNING,)), _WAITING: None, _LOADING: None, _MARKING: None},
+    CommitWritten: {_RUNNING: Move("_committed", (_RUNNING,)), _WAITING: Move("_committed", (_WAITING,))},
+    DriverDied: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
+    StopWanted: {phase: Move("_stop_wanted", (_STOPPED,)) for phase in _GOES_ON},
+}
+"""By event and phase, what the machine does. None: nothing. A life that is over loses no process, and its mark does not
+count; and while the system goes back nobody may let go, as its snapshot may be chosen already. A pair that is not here
+cannot come: `handle` fails with an assertion. News of an earlier life, start or pause do not come so far, and a machine
+that has stopped does nothing any more."""
+
+
 @dataclass(slots=True)
 class Recovery:
     """See the module. `handle` is the only mutator.
@@ -148,45 +189,34 @@ class Recovery:
 
     def handle(self, event: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
-        if self.phase is Phase.STOPPED:
+        before = self.phase
+        if before is Phase.STOPPED or self._is_late(event):
             return ()
+        moves = MOVES[type(event)]
+        assert before in moves, f"this cannot come in life {self.life}, {before.value} for {self.detail!r}: {event}"
+        move = moves[before]
+        if move is None:
+            return ()
+        effects: tuple[RecoveryEffect, ...] = getattr(self, move.method)(event)
+        assert self.phase in move.to, f"{event} led from {before} to {self.phase}"
+        return effects
+
+    def _is_late(self, event: RecoveryEvent) -> bool:
+        """Whether it is news of an earlier life, start or pause."""
         match event:
-            case ProcessLost():
-                return self._process_lost(event)
-            case TookOver():
-                return self._took_over(event)
+            case ProcessLost():  # who took over does not know the starts, so a higher one is of this life too
+                return event.life != self.life or event.start < self._starts.get(event.process, 1)
+            case ProcessLoaded() | LoadRefused():
+                is_awaited = event.process in self._waiting and event.start == self._starts.get(event.process, 1)
+                return event.life != self.life or not is_awaited
             case LifeBegan():
-                return self._life_began(event)
-            case LogRefused(detail):
-                return self._refused(detail) if self.phase is Phase.WAITING else ()
-            case NoWayBack(detail):
-                return self._stop(detail) if self.phase is Phase.WAITING else ()
-            case ProcessLoaded(life, process, start):
-                return self._process_loaded(life, process, start)
-            case LoadRefused():
-                return self._load_refused(event)
-            case LifeMarked(life):
-                return self._life_marked(life)
-            case MarkRefused(life, detail):
-                return self._refused(detail) if self.phase is Phase.MARKING and life == self.life else ()
-            case PauseOver(number):
-                return self._pause_over(number)
-            case LetGo():
-                self._driver_let_go(event)
-                return ()
-            case CommitWritten(life, holds):
-                if life == self.life:
-                    self._past = self._past.committed()
-                    self._forget_let_go(holds)
-                return ()
-            case DriverDied(driver):
-                self._forget_let_go((driver,))
-                return ()
-            case StopWanted(detail):
-                self._end(detail)
-                return ()
+                return event.life <= self.life
+            case LifeMarked() | MarkRefused() | LetGo() | CommitWritten():
+                return event.life != self.life
+            case PauseOver():
+                return event.number != self._pauses and event.number not in self._postponed.values()
             case _:
-                assert_never(event)
+                return False
 
     def validate(self) -> None:
         """Assert what holds between any two events; for tests."""
@@ -198,15 +228,7 @@ class Recovery:
         assert all(start > 1 for start in self._starts.values()), f"a first start is noted: {self._starts}"
 
     def _process_lost(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
-        if lost.life != self.life or lost.start < self._starts.get(lost.process, 1):
-            return ()  # a coordinator that took over does not know the starts, so a higher one is of this life too
-        match self.phase:
-            case Phase.RUNNING | Phase.MARKING:
-                return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
-            case Phase.LOADING if lost.process in self._processes:
-                return self._start_again(lost)
-            case _:
-                return ()
+        return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
 
     def _go_back(
         self, process: str | None, detail: str, at: float, handled: HandledMessage | None = None
@@ -231,10 +253,18 @@ class Recovery:
         needs = tuple(self._let_go[driver] for driver in sorted(self._let_go))
         return BeginLife(self.life, self.lost, self.detail, needs)
 
-    def _driver_let_go(self, event: LetGo) -> None:
-        """Note it. While the system goes back nobody may let go: the snapshot may be chosen already."""
-        if event.life == self.life and self.phase is Phase.RUNNING:
-            self._let_go[event.driver] = event.and_before(self._let_go.get(event.driver))
+    def _driver_let_go(self, event: LetGo) -> tuple[RecoveryEffect, ...]:
+        self._let_go[event.driver] = event.and_before(self._let_go.get(event.driver))
+        return ()
+
+    def _driver_died(self, event: DriverDied) -> tuple[RecoveryEffect, ...]:
+        self._forget_let_go((event.driver,))
+        return ()
+
+    def _committed(self, event: CommitWritten) -> tuple[RecoveryEffect, ...]:
+        self._past = self._past.committed()
+        self._forget_let_go(event.holds)
+        return ()
 
     def _forget_let_go(self, drivers: Collection[str]) -> None:
         for driver in drivers:
@@ -250,8 +280,6 @@ class Recovery:
         return ()
 
     def _life_began(self, event: LifeBegan) -> tuple[RecoveryEffect, ...]:
-        if self.phase is not Phase.WAITING or event.life <= self.life:
-            return ()
         self.life, self._past, self._processes = event.life, event.past, frozenset(event.processes)
         self.trouble, self._refusals = "", 0
         self._starts.clear()
@@ -265,19 +293,22 @@ class Recovery:
         self.phase = Phase.LOADING
         return (*care, *(LoadProcess(self.life, process, 1) for process in event.processes))
 
-    def _refused(self, detail: str) -> tuple[RecoveryEffect, ...]:
+    def _no_way_back(self, event: NoWayBack) -> tuple[RecoveryEffect, ...]:
+        return self._stop(event.detail)
+
+    def _refused(self, event: LogRefused | MarkRefused) -> tuple[RecoveryEffect, ...]:
         """Try this step again later."""
         self._refusals += 1
-        self.trouble = detail
+        self.trouble = event.detail
         return (self._pause(min(RETRY_PAUSE_MAX_S, RETRY_PAUSE_S * 2.0 ** min(self._refusals - 1, 10))),)
 
     def _load_refused(self, event: LoadRefused) -> tuple[RecoveryEffect, ...]:
-        if self.phase is not Phase.LOADING or not self._is_awaited(event.life, event.process, event.start):
-            return ()
         return self._postpone(event.process, event.detail)
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         """A process was lost before this life ran: load it again."""
+        if lost.process not in self._processes:
+            return ()
         pause_s = pause_behind(lost.start, hopeless=lost.hopeless)
         if pause_s is None:
             return self._stop(f"{self.detail}; {lost.detail}", self.lost)
@@ -293,14 +324,9 @@ class Recovery:
         self._postponed[process], self.trouble = pause.number, why
         return (pause,)
 
-    def _is_awaited(self, life: int, process: str, start: int) -> bool:
-        return life == self.life and process in self._waiting and start == self._starts.get(process, 1)
-
-    def _process_loaded(self, life: int, process: str, start: int) -> tuple[RecoveryEffect, ...]:
-        if self.phase is not Phase.LOADING or not self._is_awaited(life, process, start):
-            return ()
-        self._waiting.discard(process)
-        self._postponed.pop(process, None)
+    def _process_loaded(self, event: ProcessLoaded) -> tuple[RecoveryEffect, ...]:
+        self._waiting.discard(event.process)
+        self._postponed.pop(event.process, None)
         return () if self._waiting else self._all_loaded()
 
     def _all_loaded(self) -> tuple[RecoveryEffect, ...]:
@@ -308,25 +334,29 @@ class Recovery:
         self._pauses += 1  # a pause that is not over yet is none of the mark
         return (MarkLife(self.life),)
 
-    def _life_marked(self, life: int) -> tuple[RecoveryEffect, ...]:
-        if self.phase is not Phase.MARKING or life != self.life:
-            return ()
+    def _life_marked(self, event: LifeMarked) -> tuple[RecoveryEffect, ...]:
         self.phase, self.detail, self.trouble, self.lost = Phase.RUNNING, "", "", None
-        return (ResumeLife(life),)
+        return (ResumeLife(event.life),)
 
     def _pause(self, seconds: float) -> Pause:
         self._pauses += 1
         return Pause(self._pauses, seconds)
 
-    def _pause_over(self, number: int) -> tuple[RecoveryEffect, ...]:
-        if self.phase is Phase.WAITING and number == self._pauses:
-            return (self._begin(),)
-        if self.phase is Phase.MARKING and number == self._pauses:
-            return (MarkLife(self.life),)
-        due = sorted(process for process, pause in self._postponed.items() if pause == number)
+    def _begin_now(self, _: PauseOver) -> tuple[RecoveryEffect, ...]:
+        return (self._begin(),)
+
+    def _load_now(self, event: PauseOver) -> tuple[RecoveryEffect, ...]:
+        due = sorted(process for process, pause in self._postponed.items() if pause == event.number)
         for process in due:
             del self._postponed[process]
         return tuple(LoadProcess(self.life, process, self._starts.get(process, 1)) for process in due)
+
+    def _mark_now(self, _: PauseOver) -> tuple[RecoveryEffect, ...]:
+        return (MarkLife(self.life),)
+
+    def _stop_wanted(self, event: StopWanted) -> tuple[RecoveryEffect, ...]:
+        self._end(event.detail)
+        return ()
 
     def _stop(self, detail: str, process: str | None = None) -> tuple[RecoveryEffect, ...]:
         self._end(detail)

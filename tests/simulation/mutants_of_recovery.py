@@ -5,6 +5,8 @@ from dataclasses import replace
 from rayshot.protocol.recovering import (
     LifeMarked,
     LogRefused,
+    ProcessLoaded,
+    ProcessLost,
 )
 from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.world.coordination import CoordinatedNetwork
@@ -31,10 +33,9 @@ DYING = {"crashes": 12, "coordinator_crashes": 0, "slow": frozenset({Slow.RESUME
 
 @mutant("all go on when the first is loaded", **FALLING)
 class Hasty(Recovery):
-    def _process_loaded(self, life, process, start):
-        if self.phase is Phase.LOADING and life == self.life:
-            self._waiting.intersection_update({process})
-        return super()._process_loaded(life, process, start)
+    def _process_loaded(self, event):
+        self._waiting.intersection_update({event.process})
+        return super()._process_loaded(event)
 
 
 @mutant("a life goes on before its mark is written", **FALLING)
@@ -64,25 +65,27 @@ class Forgetful(Recovery):
 
 @mutant("a loss while the mark is written is forgotten", **DYING)
 class Deaf(Recovery):
-    def _process_lost(self, lost):
-        return () if self.phase is Phase.MARKING else super()._process_lost(lost)
+    def _is_late(self, event):
+        return (isinstance(event, ProcessLost) and self.phase is Phase.MARKING) or super()._is_late(event)
 
 
 @mutant("what an earlier start loaded counts for a later one", **DYING)
 class Startless(Recovery):
-    def _process_loaded(self, life, process, start):
-        return super()._process_loaded(life, process, self._starts.get(process, 1))
+    def _is_late(self, event):
+        if isinstance(event, ProcessLoaded):
+            event = replace(event, start=self._starts.get(event.process, 1))
+        return super()._is_late(event)
 
 
 @mutant("what an earlier life loaded counts for a later one", **REPLACED)
 class Lifeless(Recovery):
-    def _process_loaded(self, life, process, start):
-        return super()._process_loaded(self.life, process, start)
+    def _is_late(self, event):
+        return super()._is_late(replace(event, life=self.life) if isinstance(event, ProcessLoaded) else event)
 
 
 @mutant("a log that refused the new life is not asked again", **FALLING)
 class Resigned(Recovery):
-    def _refused(self, detail):
+    def _refused(self, event):
         return ()
 
 
@@ -97,9 +100,9 @@ class Defiant(Recovery):
 
 @mutant("who takes over knows no starts but the first", **{**DYING, "coordinator_crashes": 8, "length": 250})
 class Ignorant(Recovery):
-    def _process_lost(self, lost):
-        known = self._starts.get(lost.process, 1)
-        return super()._process_lost(lost) if lost.start == known else ()
+    def _is_late(self, event):
+        is_newer = isinstance(event, ProcessLost) and event.start > self._starts.get(event.process, 1)
+        return is_newer or super()._is_late(event)
 
 
 # What is left of an earlier life --------------------------------------------------------------------

@@ -1,0 +1,65 @@
+"""The table of recovery: what cannot come is an assertion, and the picture in the documentation is drawn from it."""
+
+import os
+import re
+from itertools import product
+
+import pytest
+
+from rayshot.protocol.recovering import LifeBegan, LogRefused, Past, ProcessLost, StopWanted, TookOver
+from rayshot.protocol.recovery import MOVES, Phase, Recovery
+from tests.processes import ROOT
+
+PAGE = ROOT / "docs/healing.md"
+PICTURE = re.compile(r"(?s)```mermaid\n.*?```")
+
+
+def drawn():
+    """The phases with the events that lead from one to another."""
+    labels = {}
+    for event, moves in MOVES.items():
+        for phase, move in moves.items():
+            for to in () if move is None else move.to:
+                labels.setdefault((phase, to), []).append(event.__name__)
+    lines = [f'    state "{phase.value}" as {phase.name}' for phase in Phase]
+    arrows = [
+        f"    {phase.name} --> {to.name}: {', '.join(labels[phase, to])}"
+        for phase, to in product(Phase, Phase)
+        if phase is not to and (phase, to) in labels
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "    [*] --> RUNNING", *arrows, "```"])
+
+
+def test_the_picture_in_the_documentation_is_the_table():
+    text = PAGE.read_text()
+    made = PICTURE.sub(drawn(), text)
+    if os.environ.get("RAYSHOT_REWRITE_PAGES"):
+        PAGE.write_text(made)
+        text = made
+    assert PICTURE.search(text) is not None
+    assert text == made
+
+
+def test_each_move_is_a_method():
+    named = {move.method for moves in MOVES.values() for move in moves.values() if move is not None}
+    assert [name for name in named if not callable(getattr(Recovery, name, None))] == []
+
+
+def test_what_cannot_come_says_event_phase_and_life():
+    machine = Recovery(3)
+    with pytest.raises(AssertionError, match=r"life 3, running .*LogRefused\(detail='no disk'\)"):
+        machine.handle(LogRefused("no disk"))
+
+
+def test_a_machine_that_is_not_at_rest_is_not_taken_over():
+    machine = Recovery(1)
+    machine.handle(ProcessLost(1, "bob", 1, "it died", 0.0))
+    with pytest.raises(AssertionError, match="waits for 'it died'"):
+        machine.handle(TookOver(1, marked=True, lost=(), at=0.0))
+
+
+def test_nothing_that_comes_after_the_stop_is_an_error():
+    machine = Recovery(1)
+    machine.handle(StopWanted("a person stops it"))
+    assert machine.handle(LogRefused("no disk")) == ()
+    assert machine.handle(LifeBegan(2, ("bob",), Past(rollbacks=1))) == ()
