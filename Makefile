@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+REPORT := $(VENV)/tests.xml
 ROWS ?=
 JOBS ?= 2
 BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -11,7 +12,7 @@ BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo notebooks test test-all test-tenth acceptance simulate mistakes chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test test-all test-tenth durations acceptance simulate mistakes chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -48,7 +49,11 @@ notebooks: setup java
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does. One that hangs fails by name.
 test: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --timeout-method signal
+	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --timeout-method signal --junitxml $(REPORT)
+
+# Notes how long each file took in the last `make test`: the longest go first from then on.
+durations: setup
+	@$(BIN)/python -m tests.durations $(REPORT)
 
 # All of the above, and what `make test` leaves out; docs/tests.md says what that is, and why.
 test-all: setup java chromium azurite metrics

@@ -10,7 +10,7 @@ import ray
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests import wide
+from tests import durations, wide
 from tests.acceptance import AcceptancePlugin, cases, in_full
 
 __all__ = ["cases", "in_full"]  # fixtures
@@ -20,8 +20,6 @@ SHARED = {
     "cluster": ("tests/runtime/", "tests/golden/", "tests/explorer/"),
 }
 """Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
-FIRST = ("runtime", "spark")
-"""The rooms that take longest. The small files behind them fill up what time is left to each process."""
 
 settings.register_profile("rayshot", deadline=None, derandomize=True)
 settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
@@ -37,15 +35,25 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.parent.name not in FIRST)
+    """The longest come first. The short ones behind them fill up what time is left to each process."""
+    units = {file: unit_of(file) for file in map(file_of, items)}
+    order = {unit: place for place, unit in enumerate(durations.longest_first(units, durations.recorded()))}
+    items.sort(key=lambda item: order[units[file_of(item)]])
+
+
+def file_of(item):
+    return item.nodeid.partition("::")[0]
+
+
+def unit_of(file):
+    return next((fixture for fixture, sharing in SHARED.items() if file.startswith(sharing)), file)
 
 
 class FilesAndFixtures(LoadFileScheduling):
     """Where several processes share the tests, each file stays in one, and all files that share a dear fixture."""
 
     def _split_scope(self, nodeid):
-        file = super()._split_scope(nodeid)
-        return next((fixture for fixture, sharing in SHARED.items() if file.startswith(sharing)), file)
+        return unit_of(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
