@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import ray
+from hypothesis import Phase, settings
 
 from rayshot.errors import RayshotError
 
@@ -20,6 +21,13 @@ MISFITS = re.compile(r"\b(Type|Name|UnboundLocal|Attribute|Import|ModuleNotFound
 """Errors of an edit that does not go with the code around it: they say nothing of the tests."""
 
 
+@pytest.hookimpl(trylast=True)  # the profile of the tests is loaded then
+def pytest_configure() -> None:
+    """Nobody reads an example, so hypothesis need not make it shorter, which takes minutes."""
+    settings.register_profile("notice", settings.default, phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("notice")
+
+
 def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
     """A test or one of its fixtures failed."""
     file = Path(os.environ[FILE])
@@ -27,6 +35,11 @@ def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
         return
     error = call.excinfo.value
     said = "\n".join(line for line in str(report.longrepr).splitlines() if line.startswith("E "))
-    notices = isinstance(error, NOTICES) and not MISFITS.search(f"{said} {type(error).__name__}")
+    notices = all(isinstance(one, NOTICES) for one in _each(error)) and not MISFITS.search(said)
     last = said.splitlines()[0][2:].strip() if said else repr(error)
     file.write_text(json.dumps({"test": node.nodeid, "notices": notices, "error": f"{type(error).__name__}: {last}"}))
+
+
+def _each(error: BaseException) -> list[BaseException]:
+    """Hypothesis may find several failures at once."""
+    return [one for of in error.exceptions for one in _each(of)] if isinstance(error, BaseExceptionGroup) else [error]

@@ -375,6 +375,7 @@ class World:
         """Answer the driver's long call, if there is news. Returns whether there was."""
         if not self.polls:
             return False
+        assert len(self.polls) == 1, "the driver asks for news twice at a time"
         ((life, position, ref),) = self.polls
         news = None
         if self.running and life != self.life:

@@ -129,6 +129,39 @@ def stop_and_hear_of_it(world):
     world.settle()
 
 
+def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_at_first(world, monkeypatch):
+    refusals = [ray.exceptions.RayError("no answer now"), ray.exceptions.RayError("nor now")]
+
+    def refuse(*made, maker):
+        if refusals:
+            raise refusals.pop()
+        world.spawn(*made, maker=maker)
+
+    monkeypatch.setattr("rayshot.runtime.life.succession.AGAIN_S", 0.0)
+    Thing.options(name="made").remote(1).take.tell(2)
+    world.settle()
+    monkeypatch.setattr("rayshot.runtime.life.succession.spawn_host", refuse)
+    world.go_back()
+    world.settle()
+    assert (refusals, world.contents("made")) == ([], [1, 2])
+
+
+def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(world):
+    world.handle("alice").take.tell(1)
+    while not world.taken:
+        world.happen()
+    late, arguments = world.events.pop()
+    world.go_back()
+    world.tell_news()
+    while world.port.incarnation == 1:
+        world.happen()
+    late(*arguments)
+    assert world.port.machine.offer().sent == {}, "it has not arrived in this life"
+    world.settle()
+    assert world.port.machine.offer().sent == {"alice": 1}
+    assert world.contents("alice") == [1]
+
+
 def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
     stop_and_hear_of_it(world)
     made = Thing.remote(1)

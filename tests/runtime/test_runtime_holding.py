@@ -1,6 +1,8 @@
 """What holds messages in an outbox: objects that are not there, calls whose handler runs; no Ray."""
 
 import pickle
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,12 +58,20 @@ def slotted(number, reference):
     return SlottedMessage.of(CODEC.tell("take", (number,)), (Slot(VALUE, reference),))
 
 
+def hear():
+    """Return when the channel has heard of all objects that are ready now: it hears on a thread of its own."""
+    heard = threading.Event()
+    holding._ready.put((SimpleNamespace(is_ready=lambda _number: heard.set()), 0))
+    assert heard.wait(20)
+
+
 def test_a_message_waits_for_all_its_objects_and_those_behind_it_for_the_message(channel):
     first, second = Reference(), Reference()
     message = SlottedMessage.of(CODEC.tell("take", (1,)), (Slot(VALUE, first), Slot(VALUE, second)))
     channel.append(message)
     channel.append(CODEC.tell("take", (2,)))
     first.get_ready()
+    hear()
     assert channel.numbers == []
     assert channel.held_at == 0
     second.get_ready()

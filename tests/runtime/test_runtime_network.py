@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rayshot.protocol.events import BatchAcknowledged
 from rayshot.runtime.actor.channels import ActorChannel, Channels
 from rayshot.runtime.actor.host import Host
-from rayshot.runtime.channel import transport
+from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.wire.packets import unpack_packet
@@ -29,8 +29,10 @@ def test_whatever_the_network_does_all_is_handled_once_in_order_and_each_snapsho
 
 
 def run(choices):
-    network = Network(choices)
     with pytest.MonkeyPatch.context() as patch:
+        for limit in ("START", "MIN", "MAX"):
+            patch.setattr(credit, f"CREDIT_MESSAGES_{limit}", 2)  # it is used up again and again
+        network = Network(choices)
         patch.setattr(transport.threading, "Timer", timer_of(network))
         patch.setattr(transport, "DUE", ((1, 1), (1, 1)))  # as if each message were a large one: two calls under way
         network.run()
