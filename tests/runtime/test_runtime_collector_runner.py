@@ -232,6 +232,23 @@ def test_who_waits_for_a_slow_storage_is_answered_also_when_the_system_went_back
     assert request.wait().record == committer.record
 
 
+def test_snapshots_that_failed_count_until_one_advances(runner):
+    runner, committer, counts = runner
+    committer.refuses = StoreUnavailable("the disk is full")
+    committer.answer.set()
+    for failed in (1, 2):
+        runner.ask(Request(CHANDY_LAMPORT))
+        eventually(lambda failed=failed: counts.aborted_count == failed)
+        with runner.lock:
+            assert runner.fruitless(0.0) == failed
+    committer.refuses = None
+    request = Request(CHANDY_LAMPORT)
+    runner.ask(request)
+    request.wait()
+    with runner.lock:
+        assert runner.fruitless(0.0) == 0
+
+
 @pytest.mark.acceptance("P3")
 def test_behind_a_death_snapshots_that_fail_are_tried_again_at_the_interval(runner_of):
     runner, committer, counts = runner_of(SnapshotConfig(interval_s=3600.0), FailureConfig(scope="system"))

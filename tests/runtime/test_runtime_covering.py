@@ -1,8 +1,12 @@
 """A program that ends looks often whether snapshots hold what it told, though it asks for one ever more rarely."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from rayshot.runtime.coordinator.requests import Committed
 from rayshot.runtime.life import covering
+from tests.runtime.going_back import World, get
 
 pytestmark = pytest.mark.acceptance("P3")
 
@@ -45,3 +49,15 @@ def test_it_gives_up_at_its_limit(monkeypatch):
     monkeypatch.setattr(covering, "_is_in_snapshot", lambda *_: False)
     assert not covering.await_covered(Taken(), {}, 30.0)
     assert clock.now == pytest.approx(130.0)
+
+
+@pytest.mark.parametrize("advances", [True, False])
+def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_behind_it(monkeypatch, advances):
+    world = World(monkeypatch, "alice")
+    monkeypatch.setattr(covering, "ray", SimpleNamespace(wait=lambda refs, timeout: (refs, []), get=get))
+    committed = world._put(Committed(SimpleNamespace(advances=advances), {"alice": 1}, frozenset(), {}))
+    world.coordinator.snapshot = SimpleNamespace(remote=lambda order: committed)
+    world.handle("alice").take.tell(1)
+    world.settle()
+    assert world.port.await_covered(world.port.told(), 0.5) == advances
+    world.close()

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from rayshot.errors import SystemStopped
-from tests.runtime.going_back import Snapshot, World
+from tests.runtime.going_back import Process, Snapshot, World
 from tests.runtime.test_runtime_going_back_at_random import Play
 
 KEPT_MAX = 250
@@ -68,6 +68,24 @@ def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     world.go_back()
     world.settle()
     assert world.contents("alice") == told
+
+
+def test_what_was_let_go_of_first_is_owed_until_a_snapshot_holds_that_too(world):
+    world.handle("alice").take.tell(1)
+    world.settle()
+    for offered in ({"alice", "bob"}, {"bob"}):
+        fill(world, "bob")
+        assert world.asked[0][0].sent.keys() == offered
+        world.answer_let_go()
+        world.settle()
+    taken = Snapshot(world, 0)
+    taken.processes["alice"] = Process(1)  # as it was before anything arrived
+    world.commit(taken)
+    world.settle()
+    assert world.port.letting_go.owes
+    world.commit()
+    world.settle()
+    assert not world.port.letting_go.owes
 
 
 def test_nobody_asks_before_enough_has_arrived(world):
