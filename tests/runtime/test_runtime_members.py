@@ -221,3 +221,16 @@ def test_a_host_that_went_back_in_its_place_and_is_lost_before_the_life_runs_giv
     known.join("alice", "near", Living("the second", "rayshot/s/2/actor/alice", {}))
     assert known.hosts == {"alice": "the second"}
     assert known.lose("bob") is None
+
+
+def test_the_hosts_of_a_life_that_went_back_are_watched_once_all_are_loaded():
+    heard, alice = [], Watched()
+    known = Members("bank", Issuer(2, 0), "/shots", lambda *news: heard.append(news), assembled=True)
+    known.roster = SimpleNamespace(add=lambda *_: None, mark=lambda: None)
+    known._vaults["near"] = "a vault"
+    known.join("alice", "near", Living(alice, "rayshot/s/2/actor/alice", {}))
+    assert len(alice.news) == 0, "who loads it sees its death"
+    known.complete()
+    assert len(alice.news) == 1
+    alice.fail(RuntimeError("gone"))
+    assert eventually(lambda: heard or None) == [("alice", "gone")]

@@ -1,6 +1,7 @@
 """The runtime's own transport under a hostile network, without Ray: no message and no snapshot is lost or wrong."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
-from rayshot.runtime.wire.packets import unpack_packet
+from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
 from tests.runtime.network import Network
 from tests.runtime.one_process import CODEC
 
@@ -43,6 +44,14 @@ def run(choices):
 def timer_of(network):
     """A timer that fires at some time."""
     return lambda _s, fire, args: SimpleNamespace(start=lambda: network.due.append(lambda: fire(*args)), daemon=True)
+
+
+def test_a_host_takes_nothing_that_was_sent_in_another_life():
+    bob = run([]).actors["bob"]
+    bob.process.identity = replace(bob.process.identity, incarnation=2)
+    message = CODEC.tell("hear", ("driver:1", 1))
+    answers = {bob.host._take(pack_packet("driver:1", life, 1, 1, message)).status for life in (1, 3)}
+    assert answers == {Status.STOPPED}
 
 
 # Wrong versions, each of which the test above must notice -----------------------------------------------------------

@@ -1,15 +1,21 @@
-"""What an actor takes of a program with a name: only what its present process sends."""
+"""What is taken of a program with a name: only what its present process sends. How it is let in, and forgotten."""
 
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
 from rayshot.format.codec import Frame
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.events import DriverDied
-from rayshot.protocol.identity import is_driver, is_guest, label_of
+from rayshot.protocol.identity import COORDINATOR, SnapshotId, is_driver, is_guest, label_of
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.mailbox import Mailbox
+from rayshot.runtime.coordinator.driver_watch import DriverWatch
+from rayshot.runtime.coordinator.enrolling import Enrolling
+from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.door import naming
+from rayshot.runtime.wire.states import RUNNING
 
 OLD, NEW, OTHER, NAMELESS = "driver:1.ingest", "driver:2.ingest", "driver:3.other", "driver:4"
 
@@ -90,3 +96,33 @@ def test_drivers_of_one_name_are_sorted_by_their_time(monkeypatch):
     monkeypatch.setattr(naming.time, "time_ns", lambda: next(times))
     names = [naming.new_driver_name("ingest") for _ in range(3)]
     assert names == sorted(names)
+
+
+# The coordinator --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("advances", "told"), [(True, {}), (False, "no snapshot that advances was taken")])
+def test_a_program_is_let_in_by_a_snapshot_behind_which_its_system_never_goes_back(advances, told):
+    def ask(request):
+        request.cut = SimpleNamespace(channels=(), records={})
+        return SimpleNamespace(record=SimpleNamespace(advances=advances))
+
+    runner = SimpleNamespace(config=SnapshotConfig())
+    life = SimpleNamespace(stopped=None, state=RUNNING, left=False, ask=ask, runner=runner)
+    coordinator = SimpleNamespace(_close_earlier=lambda *_: ({}, []), _life=life)
+    assert Enrolling._told(coordinator, life, NEW) == told
+
+
+def test_a_driver_that_died_is_forgotten_when_a_snapshot_holds_all_that_came_from_it():
+    was_open, later = (SnapshotId(1, COORDINATOR, counter) for counter in (1, 2))
+
+    def is_past(position, snapshot, sent=()):
+        life = SimpleNamespace(
+            heals=True, tidings=SimpleNamespace(newest=Holds(position, snapshot, dict(sent), {}, frozenset()))
+        )
+        return DriverWatch._is_past(SimpleNamespace(_life=life, _deaths={OLD: (3, frozenset({was_open}))}), OLD)
+
+    assert not is_past(4, was_open), "actors recorded it before they heard of the death"
+    assert not is_past(3, later)
+    assert not is_past(4, later, {OLD: {"alice": 1}}.items())
+    assert is_past(4, later)
