@@ -23,8 +23,9 @@ from tests.mistakes.mistake import MARK, DoesNotFit, Mistake, read_mistakes
 from tests.mistakes.notice import FILE
 from tests.processes import ROOT
 
-TEST_S, RUN_S = 180, 1800
-"""Seconds for one test, and for all tests of a mistake."""
+TEST_S, RUN_S, END_S = 180, 1800, 60
+"""Seconds for one test, for all tests of a mistake, and for the end of a run behind a failed test."""
+LOOK_S = 0.1
 DIED, SURVIVED = "died", "survived"
 
 
@@ -88,27 +89,33 @@ class Copy:
         self._reached.unlink(missing_ok=True)
         search = os.pathsep.join(filter(None, (str(self._folder), os.environ.get("PYTHONPATH"))))
         limits = ("--timeout", str(TEST_S), "--timeout-method", "signal")
-        program = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-x", "-p", "tests.mistakes.notice", *limits, *tests],
-            cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": search, FILE: str(self._notice)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
+        said = self._folder / "said.txt"
+        with said.open("w") as output:
+            program = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "-x", "-p", "tests.mistakes.notice", *limits, *tests],
+                cwd=self._folder,
+                env={**os.environ, "PYTHONPATH": search, FILE: str(self._notice)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
-            said, _ = program.communicate(timeout=RUN_S)
-        except subprocess.TimeoutExpired:
-            return Failure("all tests together", notices=True, error=f"they take longer than {RUN_S} s")
+            self._await(program)
         finally:
             with suppress(ProcessLookupError):  # what the tests left, if the mistake kept them from ending it
                 os.killpg(program.pid, signal.SIGKILL)
-        if program.returncode == 0:
-            return None
-        if not self._notice.exists():
-            return Failure("pytest", notices=False, error=said[-2000:])
-        return Failure(**json.loads(self._notice.read_text()))
+            code = program.wait()
+        if self._notice.exists():
+            return Failure(**json.loads(self._notice.read_text()))
+        return None if code == 0 else Failure("pytest", notices=False, error=said.read_text()[-2000:])
+
+    def _await(self, program: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a run, or of what a failed test leaves it time for: a mistake may keep it from ending."""
+        until = time.monotonic() + RUN_S
+        while program.poll() is None and time.monotonic() < until:
+            if self._notice.exists():
+                until = min(until, time.monotonic() + END_S)
+            time.sleep(LOOK_S)
 
 
 @click.command()

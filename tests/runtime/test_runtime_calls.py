@@ -210,6 +210,16 @@ def test_an_outcome_is_fetched_again_until_its_driver_says_that_it_has_it(outcom
         outcomes.fetch("driver:a", 1)
 
 
+def test_an_outcome_that_shows_several_snapshots_waits_for_all_of_them(outcomes):
+    first, second = (SnapshotId(1, COORDINATOR, counter) for counter in (1, 2))
+    with outcomes._lock:
+        outcomes.settle("driver:a", 1, Outcome(1), (first, second))
+        outcomes.release(second)
+        assert outcomes._kept == {}
+        outcomes.release(first)
+        assert list(outcomes._kept) == [("driver:a", 1)]
+
+
 def test_an_outcome_that_a_thread_waited_for_is_fetched_again(outcomes):
     came, (thread,) = fetch_all(outcomes, [("driver:a", 1)])
     eventually(lambda: outcomes._waiting)

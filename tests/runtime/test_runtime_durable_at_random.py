@@ -13,6 +13,7 @@ from rayshot.runtime.actor import outcomes as of_actor
 from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes
+from rayshot.runtime.life.durable_calls import DurableCalls
 from tests.waiting import eventually
 
 DRIVERS = ("driver:a", "driver:b", "driver:c")
@@ -400,3 +401,21 @@ def test_an_answer_that_nobody_had_seen_may_be_another_one(actor):
 def test_errors_are_compared_by_their_kinds(actor, again, changed):
     first, second = (of_actor.failure(error, "till") for error in (ValueError("words"), again))
     assert answered_again(actor, first, second) == changed
+
+
+# Drivers ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_that_nobody_has_a_handle_of_lives_until_its_last_durable_call_has_a_result(monkeypatch):
+    told, ended = [], []
+    monkeypatch.setattr("rayshot.runtime.life.durable_calls.when_there", lambda _tags, tell: told.append(tell))
+    calls = DurableCalls(ended.append)
+    for tags in range(2):
+        calls.made("till", tags)
+    assert calls.postpone("till")
+    told.pop()(None)
+    assert calls.postpone("till")
+    assert ended == []
+    told.pop()(None)
+    eventually(lambda: ended == ["till"])
+    assert not calls.postpone("till")

@@ -14,9 +14,10 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator import members as members_module
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
+from rayshot.runtime.coordinator.takeover import find_remains
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
 from rayshot.runtime.door.naming import NAMESPACE, actor_name
-from rayshot.runtime.wire.host_identity import Ending
+from rayshot.runtime.wire.host_identity import Abandoned, Ending
 from rayshot.runtime.wire.orders import Issuer
 from tests.waiting import eventually
 
@@ -234,3 +235,21 @@ def test_the_hosts_of_a_life_that_went_back_are_watched_once_all_are_loaded():
     assert len(alice.news) == 1
     alice.fail(RuntimeError("gone"))
     assert eventually(lambda: heard or None) == [("alice", "gone")]
+
+
+def test_a_new_coordinator_counts_on_from_the_snapshots_of_which_the_storage_knows_more_than_the_actors():
+    answer = Abandoned("near", True, False, (), frozenset(), 3, (), None, None, {})
+    known = SimpleNamespace(
+        roster=SimpleNamespace(all=lambda: {"alice": "rayshot/bank/1/actor/alice"}),
+        find=lambda _stop, _joined: {"alice": answer},
+        in_the_making={},
+    )
+    committer = SimpleNamespace(
+        stopped_with=lambda _life: None,
+        ended_before=lambda _life: set(),
+        stored_in=lambda _life: set(),
+        highest_counter=lambda _life: 4,
+    )
+    assert find_remains(known, committer, 1, ("bank", "/shots"), False).counter == 4
+    committer.highest_counter = lambda _life: 2
+    assert find_remains(known, committer, 1, ("bank", "/shots"), False).counter == 3

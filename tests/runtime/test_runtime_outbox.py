@@ -289,6 +289,27 @@ def test_a_sender_that_never_pauses_is_told_that_its_outbox_is_full(lane):
     assert len(receiver.unanswered) == WINDOW
 
 
+def test_who_waits_for_room_goes_on_when_messages_leave(lane, monkeypatch):
+    tell, channel, receiver = lane
+    monkeypatch.setattr("rayshot.runtime.channel.outbox.OUTBOX_MESSAGES_MAX", 2)
+    for number in range(4):
+        tell(number)
+    waits, goes_on = threading.Event(), []
+
+    def wait():
+        with channel.room:
+            assert channel.sent - channel.transported == 3
+            waits.set()
+            goes_on.append(channel.room.wait_for(lambda: not channel.full, 20.0))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert waits.wait(20.0)
+    receiver.answer()
+    waiting.join()
+    assert goes_on == [True]
+
+
 def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
     """The sender takes no lock: a message appended while the last call is being answered must still leave."""
     tell, channel, receiver = lane
