@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.doctor.findings import ClusterFacts
 from rayshot.doctor.node import PROBE, NodeFacts, examine
 from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded, NotFound, StoreError
-from rayshot.runtime.coordinator.metrics import takes_metrics
+from rayshot.runtime.door.metrics import takes_metrics
 from rayshot.runtime.door.naming import running_systems
 from rayshot.store.catalog import Storage
 from rayshot.store.locate import open_store

@@ -88,6 +88,11 @@ def test_only_one_file_knows_the_client_of_the_clouds():
     assert users == ["object_store.py"]
 
 
+def test_one_room_of_the_runtime_knows_ray():
+    users = {room_of(path) for path in sources() if "ray" in {name.split(".")[0] for name in imports(path)}}
+    assert users == {"rayshot/runtime/door/", "rayshot/doctor/", "rayshot/demo/"}
+
+
 def test_siblings_form_no_circles():
     paths = {module_name(path): path for path in sources()}
     graph = {name: set(imported(path, paths)) for name, path in paths.items()}

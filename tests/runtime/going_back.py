@@ -10,7 +10,6 @@ from collections import deque
 from types import SimpleNamespace
 
 import msgpack
-import ray
 
 import rayshot
 from rayshot.errors import SystemStopped
@@ -18,29 +17,25 @@ from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.recovering import LetGo
-from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door import door, here
 from rayshot.runtime.life import (
     attaching,
-    calls,
     driver,
     following,
     keeping_port,
-    kept_calls,
     lasting,
     leaving,
     letting_go,
-    presence,
     succession,
 )
-from rayshot.runtime.wire import answers
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
 
 PENDING = object()
 ASKED = ("news", "fate", "followed", "let_go")
-DIED = ray.exceptions.ActorDiedError
+DIED = door.Died
 
 
 @rayshot.actor
@@ -263,13 +258,10 @@ class World:
             stay=SimpleNamespace(remote=lambda: Ref(self)),
             watch_driver=SimpleNamespace(remote=lambda *_: None),
         )
-        fake = SimpleNamespace(
-            exceptions=ray.exceptions, get=get, wait=wait, put=self._put, is_initialized=lambda: True
-        )
-        for module in (answers, attaching, calls, driver, following, keeping_port, kept_calls, peers, succession):
-            monkeypatch.setattr(module, "ray", fake)
+        for verb in (get, wait, self.put, self.is_joined):
+            monkeypatch.setattr(door, verb.__name__, verb)
         monkeypatch.setattr(lasting, "new_driver_name", lambda _label: "driver:1")
-        monkeypatch.setattr(presence, "own_place", lambda: b"here")
+        monkeypatch.setattr(here, "place", lambda: b"here")
         monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
@@ -298,7 +290,10 @@ class World:
     def handle(self, name):
         return ActorHandle("system", name, None, self.first)
 
-    def _put(self, value):
+    def is_joined(self):
+        return True
+
+    def put(self, value):
         ref = Ref(self)
         ref.set(value)
         return ref
@@ -356,9 +351,9 @@ class World:
 
     def on_fate(self, name, life):
         if not self.running or life != self.life:
-            return self._put(None)
+            return self.put(None)
         assert name in self.ended or name not in self.hosts, f"{name} lives"
-        return self._put(Ending(f"actor {name!r} ended" if name in self.ended else f"there is no actor {name!r}"))
+        return self.put(Ending(f"actor {name!r} ended" if name in self.ended else f"there is no actor {name!r}"))
 
     def is_there(self, name):
         return None if name not in self.hosts else name not in self.ended

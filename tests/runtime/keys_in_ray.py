@@ -14,7 +14,8 @@ import ray
 
 import rayshot
 from rayshot.errors import SnapshotAborted, SystemStopped
-from rayshot.runtime.door.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.door.door import NAMESPACE
+from rayshot.runtime.door.naming import coordinator_name
 from tests.runtime.workloads import Account
 
 

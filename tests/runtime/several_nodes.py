@@ -17,7 +17,8 @@ from benchmarks.surroundings import NOTICED
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError, SystemRecovering
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.door import NAMESPACE
+from rayshot.runtime.door.naming import actor_name
 from tests.processes import runs
 from tests.runtime.healed import report, until_it_runs
 from tests.runtime.heralds import Court, check_cut

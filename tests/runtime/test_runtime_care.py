@@ -12,7 +12,6 @@ from rayshot.format.codec import Frame
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.poison import Caution, HandledMessage
-from rayshot.runtime.actor import care
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.mailbox import Mailbox
@@ -20,6 +19,7 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.coordinator import caring
 from rayshot.runtime.coordinator.caring import COMMITS, Caring
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import pack_packet
 from tests.runtime.one_process import CODEC, identity_of
 from tests.waiting import eventually
@@ -88,7 +88,8 @@ def alice(monkeypatch):
             return [], references
         return references, []
 
-    monkeypatch.setattr(care, "ray", SimpleNamespace(wait=wait, get=lambda answer: answer))
+    monkeypatch.setattr(door, "wait", wait)
+    monkeypatch.setattr(door, "get", lambda answer: answer)
     story.clear()
 
     def make(caution, coordinator=None, **options):

@@ -229,7 +229,7 @@ def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollb
     while "made" not in world.port.starting & world.port.made_again:
         world.happen()
     waits = []
-    monkeypatch.setattr("rayshot.runtime.life.driver.ray", SimpleNamespace(wait=lambda refs, **_: waits.append(refs)))
+    monkeypatch.setattr("rayshot.runtime.door.door.wait", lambda refs, **_: waits.append(refs))
     monkeypatch.setattr(
         type(world.port.peers), "find", lambda *_: SimpleNamespace(hello=SimpleNamespace(remote=object))
     )

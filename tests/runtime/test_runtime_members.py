@@ -16,7 +16,8 @@ from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.takeover import find_remains
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
-from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.door import NAMESPACE
+from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.wire.host_identity import Abandoned, Ending
 from rayshot.runtime.wire.orders import Issuer
 from tests.waiting import eventually

@@ -9,6 +9,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.errors import NoAnswer, SystemRecovering
 from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name, named_actors
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.wire import answers
@@ -26,7 +27,7 @@ def soon(monkeypatch):
 @pytest.fixture
 def tried(monkeypatch):
     """Tries a task that fails `failures` times, until it is over after `over` checks; returns how often it ran."""
-    monkeypatch.setattr(peers.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(door, "is_joined", lambda: True)
     insisting = Peers("bank", 1)
     monkeypatch.setattr(insisting, "submit", lambda task: task())
 
@@ -46,12 +47,12 @@ def tried(monkeypatch):
 
 def test_a_task_that_fails_is_done_again_until_it_succeeds_or_nobody_needs_it(tried, monkeypatch):
     assert (tried(0), tried(3), tried(9, over=2), tried(9, over=0)) == (1, 4, 2, 0)
-    monkeypatch.setattr(peers.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(door, "is_joined", lambda: False)
     assert tried(0) == 0, "to ask Ray would start it"
 
 
 def test_an_error_that_is_not_rays_ends_a_task(monkeypatch):
-    monkeypatch.setattr(peers.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(door, "is_joined", lambda: True)
     insisting = Peers("bank", 1)
     monkeypatch.setattr(insisting, "submit", lambda task: task())
     with pytest.raises(ZeroDivisionError):

@@ -26,7 +26,7 @@ from rayshot.errors import (
     SystemNotFound,
     UnknownKey,
 )
-from rayshot.runtime.door.naming import NAMESPACE
+from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.life.opening import start
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost

@@ -11,6 +11,7 @@ import ray
 
 import rayshot
 from rayshot.runtime.coordinator import spares
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import named_actors, prefix
 from tests.processes import runs
 from tests.runtime.healed import (
@@ -236,7 +237,7 @@ class Machine:
         self.nodes, self.made, self.ended = ["far", "near"], [], []
         monkeypatch.setattr(spares, "spawn_spare", self.start)
         monkeypatch.setattr(spares, "draining_nodes", dict)
-        monkeypatch.setattr(spares.ray, "kill", self.ended.append)
+        monkeypatch.setattr(door, "kill", self.ended.append)
 
     def start(self, *_):
         self.made.append(Process(self.nodes[len(self.made) % 2]))

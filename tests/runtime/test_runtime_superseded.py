@@ -14,7 +14,7 @@ from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.enrolling import Enrolling
 from rayshot.runtime.coordinator.tidings import Holds
-from rayshot.runtime.door import naming
+from rayshot.runtime.door import here, naming
 from rayshot.runtime.wire.states import RUNNING
 
 OLD, NEW, OTHER, NAMELESS = "driver:1.ingest", "driver:2.ingest", "driver:3.other", "driver:4"
@@ -79,10 +79,10 @@ def test_a_loaded_actor_knows_the_present_process_of_a_program_also_if_it_died(d
 
 def test_names_of_drivers_say_under_which_name_their_program_attached(monkeypatch):
     context = Mock()
-    monkeypatch.setattr(naming.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(here.ray, "get_runtime_context", lambda: context)
     first, second = naming.new_driver_name("a.b-7"), naming.new_driver_name()
     assert (label_of(first), label_of(second), label_of("alice.x")) == ("a.b-7", "", "")
-    context.worker.mode = naming.ray.WORKER_MODE
+    context.worker.mode = here.ray.WORKER_MODE
     guest = naming.new_driver_name("task-7")
     assert is_guest(guest)
     assert label_of(guest) == "task-7"
@@ -91,7 +91,7 @@ def test_names_of_drivers_say_under_which_name_their_program_attached(monkeypatc
 
 
 def test_drivers_of_one_name_are_sorted_by_their_time(monkeypatch):
-    monkeypatch.setattr(naming.ray, "get_runtime_context", Mock())
+    monkeypatch.setattr(here.ray, "get_runtime_context", Mock())
     times = iter([5_000_000, 1_700_000_000_000_000_000, 1_800_000_000_000_000_000])
     monkeypatch.setattr(naming.time, "time_ns", lambda: next(times))
     names = [naming.new_driver_name("ingest") for _ in range(3)]

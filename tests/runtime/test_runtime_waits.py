@@ -19,7 +19,8 @@ import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemRecovering, SystemStopped
 from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.door.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.door.door import NAMESPACE
+from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.life import line, ordering, progress, status
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.life.driver import DriverPort

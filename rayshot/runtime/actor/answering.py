@@ -4,8 +4,6 @@ import os
 import time
 from typing import Any
 
-import ray
-
 from rayshot.format.codec import method_of
 from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.identity import SnapshotId
@@ -13,6 +11,7 @@ from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.outbox import waiting_in
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.shared_memory import held_buffers
 
 
@@ -45,14 +44,14 @@ class Answering:
             return 0.0
         return now - since
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def receivers(self) -> tuple[str, ...]:
         """The receivers of this actor's channels, sorted."""
         process = self._process
         with process.runner.lock:
             return tuple(sorted(process.channels.out))
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
         """Why a snapshot waits here: (recorded, running handler's method or "", seconds that it runs at least)."""
         process = self._process
@@ -64,13 +63,13 @@ class Answering:
             return recorded, "", 0.0
         return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def status(self) -> dict[str, Any]:
         """Counters for `system.status()`."""
         process, handling, handled_s = self._process, self._worker.handling, self._look_at_handler()
         with process.runner.lock:
             return {
-                "node": ray.util.get_node_ip_address(),
+                "node": here.address(),
                 "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
                 "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
@@ -83,7 +82,7 @@ class Answering:
                 "pid": os.getpid(),
             }
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def figures(self) -> tuple[str, int, int, int, int, bool, bool, int]:
         """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
         process = self._process
@@ -101,14 +100,14 @@ class Answering:
                 process.outcomes.changed,
             )
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def surroundings(self) -> Any:
         """Where this process runs: its `Surroundings`."""
         from rayshot.proving.surroundings import Surroundings  # noqa: PLC0415 - late: few actors are asked
 
         return Surroundings.here()
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The last dead letters."""
         return self._process.channels.dead_letters.all()

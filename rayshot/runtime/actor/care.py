@@ -9,14 +9,13 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-import ray
-
 from rayshot.errors import PoisonMessage
 from rayshot.format.codec import CALL, PICKLED, method_of
 from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.poison import Caution, HandledMessage
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.door import door
 
 log = logging.getLogger("rayshot")
 LOOK_S = 0.1
@@ -99,10 +98,10 @@ class Care:
     def _answer(self, reference: Any) -> Any:
         """The answer of the coordinator; None if the life is over, or the coordinator is gone."""
         while self._process.runner.down is None:
-            if ray.wait([reference], timeout=LOOK_S)[0]:
+            if door.wait([reference], timeout=LOOK_S)[0]:
                 try:
-                    return ray.get(reference)
-                except ray.exceptions.RayError as error:
+                    return door.get(reference)
+                except door.CallFailed as error:
                     log.debug("%s: no answer from the coordinator: %s", self._process.name, error)
                     return None
         return None

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-import ray
-
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
 from rayshot.model.cell import Cell
@@ -20,6 +18,7 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import Slots
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import Ending, Offer
@@ -322,7 +321,7 @@ class Channels:
     def lost(self, receiver: str, error: Exception) -> bool:
         """See Sender. The coordinator watches all actors, and will stop the system if the receiver died."""
         log.debug("%s: a call to %s failed: %s", self.name, receiver, error)
-        return not isinstance(error, ray.exceptions.ActorDiedError)
+        return not isinstance(error, door.Died)
 
     def congested(self, channel: OutChannel) -> None:
         """See Sender. The worker waits after the running handler; another thread waits at once."""
@@ -354,13 +353,13 @@ class Channels:
             self.connect(channel)
 
     def _connect(self, channel: OutChannel) -> None:
-        """Raises RayError while Ray's control service or the coordinator does not answer."""
+        """Raises CallFailed while Ray's control service or the coordinator does not answer."""
         receiver = channel.receiver
         identity = self._runner.identity
         try:
             handle = self._find(receiver)
-            fate = ray.get(identity.coordinator.fate.remote(receiver, self.incarnation)) if handle is None else None
-        except ray.exceptions.ActorDiedError:
+            fate = door.get(identity.coordinator.fate.remote(receiver, self.incarnation)) if handle is None else None
+        except door.Died:
             if is_coordinator(identity.system, identity.coordinator):
                 raise
             return  # the coordinator is gone for good, and nobody else knows
@@ -370,8 +369,8 @@ class Channels:
                     self.receiver_ended(receiver, fate.detail)
             return
         try:
-            offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayError as error:
+            offer = door.get(handle.hello.remote())
+        except door.CallFailed as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # the receiver died: the system stops or goes back
         with self.lock:
@@ -385,7 +384,7 @@ class Channels:
         """The receiver's Ray handle. After the system went back, who creates it may first have to be told again."""
         coordinator = self._runner.identity.coordinator
         while (handle := self.peers.find(receiver)) is None and time.monotonic() < self._patient_until:
-            if self._runner.down is not None or ray.get(coordinator.is_there.remote(receiver)) is False:
+            if self._runner.down is not None or door.get(coordinator.is_there.remote(receiver)) is False:
                 break
             time.sleep(FIND_AGAIN_S)
         return handle

@@ -15,8 +15,8 @@ from rayshot.protocol.events import CaptureFailed
 from rayshot.protocol.identity import SnapshotId, is_guest
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.node.capture import CaptureChild, Capturer
 from rayshot.runtime.wire.reports import Body, RecordReport, pack_report
 
@@ -95,7 +95,7 @@ class Deliveries:
             share = self._shares[snapshot]
             if share.asked is None:
                 share.asked = self._coordinator.await_recorded.remote(snapshot, self._runner.name)
-                when_answered(share.asked, lambda _answer, snapshot=snapshot: self._is_everywhere(snapshot))  # type: ignore[misc]
+                door.when_answered(share.asked, lambda _answer, snapshot=snapshot: self._is_everywhere(snapshot))  # type: ignore[misc]
         return waiting
 
     def _is_everywhere(self, snapshot: SnapshotId) -> None:

@@ -12,8 +12,6 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle, SystemRecovering
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
@@ -26,10 +24,9 @@ from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.functions import be_actor, name_in_logs
-from rayshot.runtime.door.naming import NAMESPACE
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.orders import Issuer, order
@@ -56,7 +53,7 @@ class Host(Answering):
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)
         self._embodiment = Embodiment(process, Worker(process))
-        self._ray_name: str = ray.get_runtime_context().get_actor_name()
+        self._ray_name: str = here.actor_name()
         self._options = identity.options
         be_actor(lambda: self._process.own_handle(), identity.name)  # noqa: PLW0108 - of the life in which it is called
         self._ended = threading.Event()
@@ -65,15 +62,15 @@ class Host(Answering):
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
         self._highest_counter = self._highest_term = 0
         provide_port(lambda: self._process)
-        self._node: str = ray.get_runtime_context().get_node_id()
+        self._node: str = here.node()
         self._join(process)
         self._worker.start()
 
     def _join(self, process: ActorProcess) -> None:
         identity = process.identity
-        own = ray.get_actor(self._ray_name, namespace=NAMESPACE)
+        own = door.find(self._ray_name)
         while (
-            joined := ray.get(identity.coordinator.join.remote(identity, self._node, own, self._ray_name))
+            joined := door.get(identity.coordinator.join.remote(identity, self._node, own, self._ray_name))
         ) is None:  # the coordinator ends this process, or the next one if it dies: an error here would be printed
             self._ended.wait(JOIN_AGAIN_S)
         self._joined_term = joined.term
@@ -113,21 +110,21 @@ class Host(Answering):
 
     # Transport -------------------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="transport")
+    @door.method("transport")
     def receive(self, packet: bytes) -> bytes:
         """Take a batch of messages; see packets.py for the packet and the answer."""
         return pack_answer(self._take(packet))
 
-    @ray.method(concurrency_group="values")
+    @door.method("values")
     def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
         """As `receive`, with the objects and values beside the messages; see beside.py."""
         return pack_answer(self._take(packet, take_in(layout, objects, values)))
 
-    @ray.method(concurrency_group="credit")
+    @door.method("credit")
     def probe(self, value: Any) -> None:
         """Does nothing. If Ray runs this call, the object is available here."""
 
-    @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
+    @door.method("calls", again=NotYet, results=2)
     def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """Wait for the outcome of a driver's call. The tags come first, so that they are there when the value is.
 
@@ -136,12 +133,12 @@ class Host(Answering):
         """
         return self._outcome(call)
 
-    @ray.method(concurrency_group="durable", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
+    @door.method("durable", again=NotYet, results=2)
     def durable_result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """As `result`, but only when a durable snapshot holds the call as handled."""
         return self._outcome(call, durable=True)
 
-    @ray.method(concurrency_group="calls", max_task_retries=-1, retry_exceptions=[NotYet])
+    @door.method("calls", again=NotYet)
     def answered(self, call: bytes) -> bytes:
         """As `result`, but only the tags: for a driver whose program has the outcome of an earlier life."""
         return self._outcome(call)[0]
@@ -161,7 +158,7 @@ class Host(Answering):
             value = with_news(outcome.value, identity.life, outcome.tags) if outcome.tags else outcome.value
             return pack((identity.incarnation, outcome.tags)), value
 
-    @ray.method(concurrency_group="credit")
+    @door.method("credit")
     def await_credit(self, sender: str, wanted: int) -> int:
         """Wait until the message `wanted` of `sender` is processed, for CREDIT_WAIT_S seconds at most.
 
@@ -175,7 +172,7 @@ class Host(Answering):
                 return processed
             time.sleep(0.002)
 
-    @ray.method(concurrency_group="credit")
+    @door.method("credit")
     def linger(self) -> None:
         """The actor ended: stay for late senders for LINGER_S, and until all outcomes of calls were fetched."""
         fetched = False
@@ -205,7 +202,7 @@ class Host(Answering):
 
     # Control ---------------------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def hello(self) -> Offer | None:
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
         self._look_at_handler()
@@ -227,7 +224,7 @@ class Host(Answering):
         """A process began a snapshot, or a stop-the-world snapshot goes on."""
         self._begin(process, snapshot, floor, inputs, quiet)
 
-    @ray.method(concurrency_group="record", num_returns=2, max_task_retries=UNTIL_ANSWERED)
+    @door.method("record", again=True, results=2)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; (None, None) if the snapshot ended before.
 
@@ -280,7 +277,7 @@ class Host(Answering):
             process.request_snapshot(token)
             process.runner.wake.notify()
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def open_channel(self, receiver: str) -> None:
         """Open the channel to `receiver`, so that markers can use it before any message does."""
         process = self._process
@@ -338,7 +335,7 @@ class Host(Answering):
         with process.runner.lock:
             process.dead_drivers.forget(drivers)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def stop(self, issuer: Issuer, stop: Stop) -> None:
         """The system takes no messages any more. This may also come from the next life, before the host is loaded."""
         if self._hears(issuer):
@@ -348,7 +345,7 @@ class Host(Answering):
             with self._changing:
                 self._changing.notify_all()
 
-    @ray.method(concurrency_group="load")
+    @door.method("load")
     def load(self, plan: "LoadPlan") -> None:
         """Become an actor from a snapshot; handle no messages until `resume`."""
         from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
@@ -359,7 +356,7 @@ class Host(Answering):
             name_in_logs(embodiment.process.cell.instance)
         embodiment.worker.tell_of_restore()
 
-    @ray.method(concurrency_group="load")
+    @door.method("load")
     def go_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
         """Become what this actor was in a snapshot, in a new life; handle no messages until `resume`.
 
@@ -425,7 +422,7 @@ class Host(Answering):
                 self._options,
             )
 
-    @ray.method(concurrency_group="watch")
+    @door.method("watch")
     def watch(self) -> None:
         """Stays pending while this process lives. The call fails when it dies, so the death is seen at once."""
         self._ended.wait()

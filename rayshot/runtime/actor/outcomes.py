@@ -17,13 +17,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-import ray
-
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.durable import Durable, Handled
 from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.seen import Seen
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import as_rays
 
 log = logging.getLogger("rayshot")
@@ -376,7 +375,7 @@ class Outcomes:
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Nothing is handled any more: all fetches get `error`. A Ray error is given as a value: Ray raises it."""
-        self._down = Outcome(error) if isinstance(error, ray.exceptions.RayError) else Outcome(None, error=error)
+        self._down = Outcome(error) if isinstance(error, door.CallFailed) else Outcome(None, error=error)
         for waiter in self._waiting.values():
             waiter.give(self._down)
         self._waiting.clear()
@@ -384,7 +383,7 @@ class Outcomes:
         self.durable.shut()
 
 
-def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
+def failure(error: Exception, actor: str) -> door.CallFailed:
     """The error of a handler in the form in which Ray raises it for the result: also as an instance of its class.
 
     It is a new object, so that nothing must be attached to the error, which may be frozen. An error that says that the
@@ -393,6 +392,6 @@ def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
     if isinstance(error, ActorExited):
         return as_rays(error)
     report = "".join(traceback.format_exception(error))
-    if isinstance(error, ray.exceptions.RayTaskError):  # it comes from a task whose result the handler got
+    if isinstance(error, door.Raised):  # it comes from a task whose result the handler got
         error = error.cause
-    return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
+    return door.Raised("", report, error, proctitle=f"ray::{actor}")

@@ -7,9 +7,8 @@ import hashlib
 from itertools import islice
 from typing import Any
 
-import ray
-
 from rayshot.format.codec import FLAT
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import pack
 
 SEEN_MAX = 4096
@@ -51,7 +50,7 @@ class Seen:
 
 def digest(value: Any) -> bytes | None:
     """A few bytes that differ if two values differ; None for a value that is not compared."""
-    if isinstance(value, ray.exceptions.RayTaskError):
+    if isinstance(value, door.Raised):
         return f"raised {type(value.cause).__qualname__}".encode()
     if type(value) not in FLAT and not _is_short(value):
         return None

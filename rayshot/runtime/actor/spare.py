@@ -4,12 +4,10 @@ import logging
 import threading
 from importlib import import_module
 
-import ray
-
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.host_identity import HostIdentity, Offer
 
 log = logging.getLogger("rayshot")
@@ -28,17 +26,17 @@ class Spare(Host):
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it runs the user's code; loading says it again
                 log.info("a spare process cannot import %s: %r", module, error)
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def ready(self) -> str:
         """Answers once the process runs, and has imported. Returns the id of its node."""
-        return str(ray.get_runtime_context().get_node_id())
+        return str(here.node())
 
-    @ray.method(concurrency_group="watch")
+    @door.method("watch")
     def until_taken(self) -> None:
         """Stays pending while this process waits. The call fails when it dies."""
         self._taken.wait()
 
-    @ray.method(concurrency_group="load")
+    @door.method("load")
     def become(self, identity: HostIdentity, plan: LoadPlan) -> None:
         """Be the host of this actor from now on, as a new process: see `Host` and `Host.load`."""
         self._taken.set()
@@ -46,7 +44,7 @@ class Spare(Host):
         self._is_host = True
         self.load(plan)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def hello(self) -> Offer | None:
         """See `Host.hello`; None while this process becomes a host."""
         return super().hello() if self._is_host else None

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import Any
-
-import ray
 
 from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
-from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door import door
+from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.door.roster import Roster
 from rayshot.runtime.wire.answers import ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -33,8 +33,6 @@ GROUPS = {
 
 NAMES_TRIED_MAX = 100
 """So many names in a row may be taken before an actor without a name of its own gets none."""
-
-_classes: dict[tuple[type, str], Any] = {}
 
 
 def spawn_host(
@@ -59,7 +57,7 @@ def spawn_host(
     ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
         wishes = _seeded(specification.ray_options, identity.hash_seed)
-        return _prepared(host, specification.class_name, ray_name, wishes).remote(own)
+        return _made(host, specification.class_name, ray_name, wishes, own)
     except ValueError as error:
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
@@ -92,7 +90,7 @@ def is_there(identity: HostIdentity, name: str) -> bool | None:
 
     try:
         there: bool | None = ask_until_settled(told)
-    except ray.exceptions.RayActorError as error:
+    except door.NotReached as error:
         raise SystemStopped(f"{whom} is gone: {error}", system=identity.system) from error
     return there
 
@@ -111,7 +109,7 @@ def spawn_spare(spare: type, ray_name: str, modules: frozenset[str], hash_seed: 
     It gets a node where an actor without options may be.
     """
     wishes = _seeded({"scheduling_strategy": "SPREAD"}, hash_seed)
-    return _prepared(spare, spare.__name__, ray_name, wishes).remote(modules)
+    return _made(spare, spare.__name__, ray_name, wishes, modules)
 
 
 def _seeded(ray_options: Mapping[str, Any], hash_seed: int | None) -> Mapping[str, Any]:
@@ -126,22 +124,15 @@ def _seeded(ray_options: Mapping[str, Any], hash_seed: int | None) -> Mapping[st
     return {**ray_options, "runtime_env": {**runtime_env, "env_vars": variables}}
 
 
-def _prepared(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any]) -> Any:
-    """What makes a Ray actor of this class. Its Ray class has the name of the user's, so that Ray's displays show it.
+def _made(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any], told: Any) -> Any:
+    """A process of this class. Ray never starts it again, as that would lose the state.
 
-    A host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
     A call that waits for one of its arguments does not delay later calls.
     """
-    kind = host, class_name.rpartition(".")[2]
-    if kind not in _classes:
-        made = type(kind[1], (host,), {})
-        _classes[kind] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(made)
-    return _classes[kind].options(
-        name=ray_name,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        max_restarts=0,
-        max_task_retries=0,
-        allow_out_of_order_execution=True,
-        **ray_options,
-    )
+    return door.make(_named(host, class_name.rpartition(".")[2]), GROUPS, ray_name, told, **ray_options)
+
+
+@cache
+def _named(host: type, class_name: str) -> type:
+    """The class under the name of the user's, so that Ray's displays show it."""
+    return type(class_name, (host,), {})

@@ -11,11 +11,9 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ray
-from ray.experimental import get_local_object_locations
-
 from rayshot.format.pickling import carry
 from rayshot.format.slots import FAILED, LARGE, OBJECT, VALUE, Slot
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import pack, unpack
 
 Slots = dict[int, tuple[Slot, ...]]
@@ -55,7 +53,7 @@ def take_in(layout: bytes, objects: Sequence[Any], values: Sequence[Any]) -> Slo
 def unready(wanted: Sequence[Any]) -> list[Any]:
     """The references whose objects are not ready. Does not wait."""
     unique = list(dict.fromkeys(wanted))  # Ray refuses a reference that comes twice
-    _, waiting = ray.wait(unique, num_returns=len(unique), timeout=0, fetch_local=False)
+    _, waiting = door.wait(unique, num_returns=len(unique), timeout=0, fetch_local=False)
     return list(waiting)
 
 
@@ -67,10 +65,7 @@ def size_of(slots: Mapping[int, Sequence[Slot]]) -> int:
 def values_size(slots: Mapping[int, Sequence[Slot]]) -> int:
     """Bytes of the objects whose values these messages need, as far as this process knows. Does not wait."""
     wanted = {slot.reference for of_message in slots.values() for slot in of_message if slot.kind == VALUE}
-    if not wanted:
-        return 0
-    known = get_local_object_locations([reference for reference in wanted if reference is not None])
-    return sum(of.get("object_size") or 0 for of in known.values())
+    return door.known_size(reference for reference in wanted if reference is not None) if wanted else 0
 
 
 def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:
@@ -93,12 +88,12 @@ def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:
 
 def _error_of(reference: Any, probe: Callable[[Any], Any]) -> Exception | None:
     try:
-        ray.get(reference)
+        door.get(reference)
     except Exception as error:  # noqa: BLE001 - the error of a task can have any class
         return cause_of(error)
     try:
-        ray.get(probe(reference))
-    except ray.exceptions.RayActorError:
+        door.get(probe(reference))
+    except door.NotReached:
         return None  # the receiver itself is gone
     except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class
         return cause_of(error)
@@ -113,4 +108,4 @@ def dump_error(error: Exception) -> bytes:
 def cause_of(error: Exception) -> Exception:
     """The task's own error if Ray has wrapped it; else the error as it is."""
     cause = getattr(error, "cause", None)  # Ray wraps the error of a task, and the wrapper does not name its class
-    return cause if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, Exception) else error
+    return cause if isinstance(error, door.Raised) and isinstance(cause, Exception) else error

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rayshot.format.codec import method_of_encoded
 from rayshot.runtime.channel.beside import unready
-from rayshot.runtime.door.futures import when_there
+from rayshot.runtime.door import door
 
 UNSAID_S = 5.0
 """A message that has waited for an object for so many seconds is reported."""
@@ -67,7 +67,7 @@ class Holding:
         for reference in waiting:
             self._unready[number] += 1
             self._since[number] = time.monotonic()
-            when_there(reference, lambda _error: _ready.put((self, number)))
+            door.when_there(reference, lambda _error: _ready.put((self, number)))
             _listen()
         if number in self._unready:
             self.update()

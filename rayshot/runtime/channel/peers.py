@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import ray
-
+from rayshot.runtime.door import door
 from rayshot.runtime.door.functions import forget_host, know_host
-from rayshot.runtime.door.naming import NAMESPACE, actor_name
+from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.door.roster import Roster
 
 log = logging.getLogger("rayshot")
@@ -56,10 +55,10 @@ class Peers:
 
         def until_done() -> None:
             pause_s = AGAIN_S
-            while ray.is_initialized() and not is_over():  # otherwise a question would start Ray anew
+            while door.is_joined() and not is_over():  # otherwise a question would start Ray anew
                 try:
                     task()
-                except ray.exceptions.RayError as error:
+                except door.CallFailed as error:
                     log.warning("Ray does not answer now, and is asked again in %g s: %r", pause_s, error)
                     time.sleep(pause_s)
                     pause_s = min(2 * pause_s, AGAIN_S_MAX)
@@ -84,7 +83,7 @@ class Peers:
         if name not in self._known:
             try:
                 being_made = actor_name(self._system, self._incarnation, name)
-                self.know(name, ray.get_actor(self._roster.find(name) or being_made, namespace=NAMESPACE))
+                self.know(name, door.find(self._roster.find(name) or being_made))
             except ValueError:
                 return None
         return self._known[name]

@@ -30,7 +30,7 @@ from rayshot.runtime.channel.outbox import (
     Outbox,
 )
 from rayshot.runtime.channel.peers import Peer
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_answer
 
 log = logging.getLogger("rayshot")
@@ -185,7 +185,7 @@ class OutChannel(Outbox):
         except Exception as error:  # noqa: BLE001 - such as no room for a large batch: numbered messages must arrive
             self._try_again(batch, error)
         else:
-            when_answered(batch.ref, lambda result: self._answered(batch, result))
+            door.when_answered(batch.ref, lambda result: self._answered(batch, result))
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -261,7 +261,7 @@ class OutChannel(Outbox):
         if self._awaiting_credit is None:
             assert self.peer is not None
             self._awaiting_credit = self.peer.await_credit(self._sender.name, self.unprocessed.middle)
-            when_answered(self._awaiting_credit, self._credited)
+            door.when_answered(self._awaiting_credit, self._credited)
 
     def _credited(self, result: Any) -> None:
         if isinstance(result, Exception):

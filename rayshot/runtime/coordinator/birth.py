@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING
 
 UNWATCHED_S = 15.0
@@ -45,7 +43,7 @@ class Birth:
     def watch(self, held: Any) -> None:
         """Notice the death of the program that owns `held`, the reference to the result of `stay`."""
         self._held = held  # Ray reports the owner's death only while a process holds the reference
-        when_answered(held, self._completed)
+        door.when_answered(held, self._completed)
 
     @property
     def is_watched(self) -> bool:
@@ -64,7 +62,7 @@ class Birth:
         self._held = None
 
     def _completed(self, value: object) -> None:
-        if isinstance(value, ray.exceptions.OwnerDiedError) and not self._over.is_set():
+        if isinstance(value, door.OwnerDied) and not self._over.is_set():
             self._died()
 
     def _died(self) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import ray
-
 from rayshot.errors import (
     Damaged,
     EncryptionKeyNeeded,
@@ -33,6 +31,7 @@ from rayshot.protocol.recovering import Past
 from rayshot.runtime.coordinator.manifest_building import build_manifest
 from rayshot.runtime.coordinator.requests import Figures
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
+from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
@@ -338,12 +337,12 @@ class Committer:
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
         try:
-            answers = ray.get(refs, timeout=timeout_s)
-        except ray.exceptions.RayTaskError as error:
+            answers = door.get(refs, timeout=timeout_s)
+        except door.Raised as error:
             if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error
             raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
-        except ray.exceptions.RayError as error:  # the vault died or was too slow, or a record was lost with its node
+        except door.CallFailed as error:  # the vault died or was too slow, or a record was lost with its node
             raise StoreUnavailable(f"a vault did not answer: {error}") from error
         return [unpack_stored(answer) for answer in answers]
 

@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecovering
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.model.dead_letters import DeadLetter
@@ -29,12 +27,10 @@ from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
-from rayshot.runtime.door import notes
-from rayshot.runtime.door.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.door import door, here, notes
+from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.door.roster import has_rosters
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.door.state import was_restarted
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
@@ -67,7 +63,7 @@ def _begin(settings: SystemSettings, owner: str) -> "Committer":
     # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
     from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
 
-    lived, said = was_restarted() and has_rosters(settings.system), False
+    lived, said = here.was_restarted() and has_rosters(settings.system), False
     while True:
         try:
             return Committer.begin(settings, owner, again=lived)
@@ -87,11 +83,12 @@ class Coordinator(Enrolling, Questions):
         die_at_sigterm()
         super().__init__(settings.system)
         self._settings = settings
-        owner = ray.get_runtime_context().get_actor_id()
-        own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
+        owner = here.actor_id()
+        assert owner is not None, "a coordinator is a Ray actor"
+        own = door.find(coordinator_name(settings.system))
         committer = _begin(settings, owner)
         self._silent_at = 0.0
-        if was_restarted():
+        if here.was_restarted():
             self.find_drivers()
             self._silent_at = float(notes.of_silence(settings.system).all().get("at", 0.0))
         self._healer = None if not settings.failure.heals else self._new_healer(owner)
@@ -127,7 +124,7 @@ class Coordinator(Enrolling, Questions):
         """
         if (life := self._life_of(identity.incarnation)) is None:
             log.info("%s was made for life %d, which is over: it is ended", identity.name, identity.incarnation)
-            threading.Timer(END_S, ray.kill, (handle,)).start()
+            threading.Timer(END_S, door.kill, (handle,)).start()
             return None
         joined = life.join(identity.name, node, Living(handle, ray_name, identity.options))
         if identity.maker in self.dead_drivers:  # it died before this host was a member
@@ -162,19 +159,19 @@ class Coordinator(Enrolling, Questions):
         if (life := self._life_of(incarnation)) is not None:
             life.died(name, detail)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def begins(self, name: str, incarnation: int, message: HandledMessage) -> bool:
         """A careful actor is about to handle this message. Returns False if it need not be careful any more."""
         life = self._life_of(incarnation)
         return life is not None and life.caring.begins(name, message)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def ends(self, name: str, incarnation: int) -> None:
         """A careful actor has handled its message."""
         if (life := self._life_of(incarnation)) is not None:
             life.caring.ends(name)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def passed_over(self, letter: DeadLetter, incarnation: int) -> None:
         """An actor passes over a message that ends its process again and again."""
         if (life := self._life_of(incarnation)) is not None:
@@ -182,7 +179,7 @@ class Coordinator(Enrolling, Questions):
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="wait")
+    @door.method("wait")
     def snapshot(self, order: Order) -> Committed:
         """Take a snapshot; returns when it is durable. A system that begins takes only its first snapshot.
 
@@ -222,7 +219,7 @@ class Coordinator(Enrolling, Questions):
         """An actor brings a report: for a snapshot that a process began, or that began before the actor joined."""
         self._life.runner.report(head, body)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def configure(self, config: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on."""
         with self._life.lock:
@@ -230,19 +227,19 @@ class Coordinator(Enrolling, Questions):
 
     # Restoring, ending -----------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def identity(self) -> HostIdentity:
         """The identity that a driver gives to the hosts that it makes."""
         if (life := self._life).state != RECOVERING:
             self._latest = life
         return self._latest.identity()  # a driver of a life that is over hears which one runs
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def take_keys(self, keyring: Keyring | None) -> tuple[str, ...]:
         """Sign and encrypt with these keys, see `keyring`, if they are the system's. Returns names of missing keys."""
         return self._life.take_keys(keyring)
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def expect(
         self,
         ended: tuple[str, ...],
@@ -257,31 +254,31 @@ class Coordinator(Enrolling, Questions):
         """
         self._life.expect(ended, snapshot, origin, claimed=claimed, fitted=fitted)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def lose(self, name: str) -> None:
         """An actor could not be loaded, and is made again by its program. Raises SystemDown if the life was stopped."""
         if (stop := self._life.stopped) is not None:
             raise stop.error()
         self._life.lose(name)
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def resume(self) -> None:
         """All actors are loaded: let the system run. Raises SystemDown if it was stopped meanwhile."""
         self._life.resume()
 
-    @ray.method(concurrency_group="ask")
+    @door.method("ask")
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system. Only the coordinator is left, and it writes nothing any more."""
         if self._healer is not None:
             self._healer.close()
         self._life.shut_down(detail)
 
-    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    @door.method("ask", again=True)
     def state(self) -> str:
         """See `states`."""
         return self._life.state
 
-    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    @door.method("ask", again=True)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         status = self._life.status()  # first: behind it all reports are there of what it says
@@ -296,7 +293,7 @@ class Coordinator(Enrolling, Questions):
         at = datetime.fromtimestamp(self._silent_at, UTC)
         return f"its coordinator did not answer, and was started again at {at:%H:%M:%S} UTC"
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    @door.method("wait", again=True)
     def recoveries(self, above: int, life: int) -> tuple[RecoveryReport, ...]:
         """The reports of lives above this one, once that of `life` is there; waits REPORT_S seconds at most."""
         deadline = time.monotonic() + REPORT_S
@@ -306,7 +303,7 @@ class Coordinator(Enrolling, Questions):
                 return tuple(report for report in reports if report.life > above)
             time.sleep(TICK_S)
 
-    @ray.method(concurrency_group="news", max_task_retries=UNTIL_ANSWERED)
+    @door.method("news", again=True)
     def news(self, driver: str, incarnation: int, position: int, followed: int) -> News:
         """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing.
 
@@ -315,7 +312,7 @@ class Coordinator(Enrolling, Questions):
         self.followed(driver, followed)
         return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self._drivers)))
 
-    @ray.method(concurrency_group="drivers", max_task_retries=UNTIL_ANSWERED)
+    @door.method("drivers", again=True)
     def let_go(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
         """Whether a driver that may keep no more may let go of this, as snapshots fail; see `recovering.LetGo`.
 

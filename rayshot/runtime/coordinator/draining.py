@@ -5,10 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-import ray
-
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.door.state import draining_nodes
 
 log = logging.getLogger("rayshot")
@@ -44,7 +43,7 @@ class DrainWatch:
         which = ", ".join(f"node {node[:12]}{_until(draining[node])}" for node in ours)
         try:
             snapshot = self._take()
-        except (RayshotError, ray.exceptions.RayError) as error:  # RayError: the vault that is asked for keys may die
+        except (RayshotError, door.CallFailed) as error:  # CallFailed: the vault that is asked for keys may die
             log.warning("%s is drained, and no snapshot was committed yet: %s", which, error)
         else:
             self._done.update(ours)

@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
-from rayshot.runtime.door import notes
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.state import gone
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 from rayshot.runtime.wire.initiation import some_names
 
 if TYPE_CHECKING:
@@ -60,26 +56,26 @@ class DriverWatch(Inquiry):
         self._followed: dict[str, int] = {}
         self._began = time.monotonic()
 
-    @ray.method(concurrency_group="stay")
+    @door.method("stay")
     def stay(self) -> None:
         """Stay pending while this process lives. One call waits on a thread, all others wait in the queue behind it."""
         threading.Event().wait()
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def watch_driver(self, name: str, held: list[Any], place: bytes) -> None:
         """Notice the death of the driver that owns the reference in `held`; outside a list Ray would send its value.
 
-        For `place` see `own_place`.
+        For `place` see `here.place`.
         """
         (reference,) = held
         self._drivers[name] = reference  # Ray reports the owner's death only while a process holds the reference
-        when_answered(reference, lambda value: self._driver_lost(name, value))
+        door.when_answered(reference, lambda value: self._driver_lost(name, value))
         self._places[name] = place
         self._look_now.set()
         if name in self._dead:  # it was given up
             self._drivers.pop(name, None)
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def give_up_driver(self, name: str) -> None:
         """A process sends nothing any more through this driver of it: it counts as dead."""
         self._dead.add(name)  # first, as `watch_driver` may come later or run beside this
@@ -150,12 +146,12 @@ class DriverWatch(Inquiry):
             and name not in holds.sent
         )
 
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    @door.method("control", again=True)
     def watch_starter(self, held: list[Any]) -> None:
         """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
         self._life.birth.watch(*held)
 
-    @ray.method(concurrency_group="drivers", max_task_retries=UNTIL_ANSWERED)
+    @door.method("drivers", again=True)
     def followed(self, driver: str, incarnation: int) -> None:
         """What this driver had to tell again in that life has arrived."""
         self._followed[driver] = max(incarnation, self._followed.get(driver, 0))
@@ -180,7 +176,7 @@ class DriverWatch(Inquiry):
             time.sleep(TICK_S)
 
     def _driver_lost(self, name: str, value: object) -> None:
-        if isinstance(value, ray.exceptions.OwnerDiedError) and self._drivers.pop(name, None) is not None:
+        if isinstance(value, door.OwnerDied) and self._drivers.pop(name, None) is not None:
             threading.Thread(target=self._tell_of_death, args=(name,), daemon=True).start()  # see Watches
 
     def _tell_of_death(self, name: str) -> None:
@@ -193,7 +189,7 @@ class DriverWatch(Inquiry):
             last = life.runner.committed
             self._deaths[name] = 0 if last is None else last.position, frozenset(life.runner.under_way)
 
-    @ray.method(concurrency_group="wait")
+    @door.method("wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
         """Wait until every actor has recorded a snapshot: the actor `name` has an answer for a plain task.
 

@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-import ray
-
 from rayshot.errors import NameInUse, NoAnswer, NotReady, SnapshotAborted, SystemRecovering
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import label_of
@@ -16,9 +14,8 @@ from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.driver_watch import KNOWN_S, DriverWatch
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.requests import Order, Request
-from rayshot.runtime.door import notes
-from rayshot.runtime.door.state import was_restarted
-from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, UNTIL_ANSWERED
+from rayshot.runtime.door import door, here, notes
+from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import RUNNING
 
@@ -39,10 +36,10 @@ class Enrolling(DriverWatch):
         super().__init__(system)
         self._current = notes.of_programs(system)
         self.programs = {label: driver.decode() for label, driver in self._current.all().items()}
-        self._known_at = self._began + (KNOWN_S if was_restarted() else 0.0)
+        self._known_at = self._began + (KNOWN_S if here.was_restarted() else 0.0)
         self._turn = threading.Lock()
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    @door.method("wait", again=True)
     def enroll(self, driver: str) -> dict[str, int]:
         """Let a driver be the program of its label, if no other process of that label lives.
 
@@ -116,12 +113,12 @@ class Enrolling(DriverWatch):
             hosts = dict(life.members.hosts)
             orders = {name: life.members.order(host, "supersede", driver) for name, host in hosts.items()}
         if orders:
-            ray.wait([*orders.values()], num_returns=len(orders), timeout=CLOSE_S)
+            door.wait([*orders.values()], num_returns=len(orders), timeout=CLOSE_S)
         makers, silent = {}, []
         for name, answer in orders.items():
             found = None
-            with contextlib.suppress(ray.exceptions.RayError):
-                found = ray.get(answer, timeout=0)
+            with contextlib.suppress(door.CallFailed):
+                found = door.get(answer, timeout=0)
             if found is not None:
                 makers[name] = frozenset(found)
             elif name in life.members.hosts:

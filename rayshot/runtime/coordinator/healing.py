@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
-import ray
-
 from rayshot.errors import (
     Damaged,
     Fenced,
@@ -62,8 +60,8 @@ from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, Origin, begin_life_behind, find_way_past
+from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.door.futures import when_answered
 from rayshot.runtime.door.silence import Silence
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
@@ -145,7 +143,7 @@ class Healer:
         self._was_spare: set[str] = set()
         """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
         self._silence, self._silence_of_loads = Silence(), Silence(LOAD_SILENT_S)
-        self._silence_of_vaults = Silence(kill=partial(ray.kill, no_restart=False))
+        self._silence_of_vaults = Silence(kill=door.restart)
         self._spares = Spares(settings.system, settings.failure.spares, settings.hash_seed)
         self._writer = ""
         self._dead_then: frozenset[str] = frozenset()
@@ -173,7 +171,7 @@ class Healer:
         if threading.current_thread() is not self._thread:
             self._thread.join(CLOSE_S)
         for living in self._left.values():
-            ray.kill(living.host)
+            door.kill(living.host)
         self._spares.close()
 
     def hear(self, event: RecoveryEvent) -> None:
@@ -332,7 +330,7 @@ class Healer:
             self._install(life)
         self._stopwatch.lap("record")
         for name in self._left.keys() - self._plans.keys():
-            ray.kill(self._left.pop(name).host)  # it was made behind the snapshot
+            door.kill(self._left.pop(name).host)  # it was made behind the snapshot
         ended = frozenset(began.origin.manifest.ended)
         over = frozenset(one for one in self._machine.letters if one.process in ended or self._is_over(one))
         self._handle(LifeBegan(life.incarnation, tuple(sorted(self._plans)), began.past, over))
@@ -350,10 +348,10 @@ class Healer:
         name, life = order.process, self._life
         self._starts[name] = order.start
         if order.start > 1 and (lost := life.lose(name)) is not None:
-            ray.kill(lost)  # it lives, if its actor failed
+            door.kill(lost)  # it lives, if its actor failed
         living, specification = self._left.get(name), self._plans[name].specification
         if living is not None and not specification.reloads_in_place:
-            ray.kill(self._left.pop(name).host)
+            door.kill(self._left.pop(name).host)
             living = None
         identity, plan = life.identity(), self._plans[name]
         spare = None
@@ -375,9 +373,9 @@ class Healer:
             self._handle(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
             return
         self._loads[name] = load = _Load(order, host, living, answer, has_room=bool(living or spare))
-        when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
+        door.when_answered(answer, lambda result: self._events.put(lambda: self._answered(load, result)))
         if not load.has_room:
-            when_answered(host.hello.remote(), partial(self._found_room, load))
+            door.when_answered(host.hello.remote(), partial(self._found_room, load))
 
     def _found_room(self, load: _Load, answer: object) -> None:
         """A new process has answered: from now on it is noticed if it is silent."""
@@ -387,30 +385,30 @@ class Healer:
         order, now = load.order, time.time()
         name = order.process
         with contextlib.suppress(Exception):  # otherwise Ray prints the error of an answer that nobody took
-            ray.get(load.answer, timeout=0)
+            door.get(load.answer, timeout=0)
         if self._loads.get(name) is not load:
             return
         del self._loads[name]
         lost = life, _, start = order.life, name, order.start
         if isinstance(result, Exception) and load.living is None:
-            ray.kill(load.host)  # another start makes another process, maybe under the same name
+            door.kill(load.host)  # another start makes another process, maybe under the same name
             self._life.lose(name)
         match result:
-            case ray.exceptions.ActorDiedError():
+            case door.Died():
                 self._left.pop(name, None)
                 why = f"{name} died while its state was loaded: {in_short(result)}"
                 self._handle(ProcessLost(*lost, why, now))
-            case ray.exceptions.RayTaskError(cause=StoreError() as cause):
+            case door.Raised(cause=StoreError() as cause):
                 self._handle(LoadRefused(life, name, start, cause.message))
-            case ray.exceptions.RayTaskError(cause=HookFailed() | OutsideRefused() as cause):
+            case door.Raised(cause=HookFailed() | OutsideRefused() as cause):
                 self._handle(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
-            case ray.exceptions.RayTaskError(cause=Damaged() | Incompatible() as cause):
+            case door.Raised(cause=Damaged() | Incompatible() as cause):
                 if isinstance(cause, Damaged) and self._machine.phase is Phase.LOADING:
                     self._way = self._find_way_past()
                 self._handle(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
-            case ray.exceptions.RayTaskError(cause=cause):  # nobody expects it: another process may do better
+            case door.Raised(cause=cause):  # nobody expects it: another process may do better
                 if load.living is not None:
-                    ray.kill(self._left.pop(name).host)
+                    door.kill(self._left.pop(name).host)
                 why = f"{name} cannot be loaded: {in_short(cause)} ({type(cause).__name__})"
                 self._handle(ProcessLost(*lost, why, now))
             case Exception():

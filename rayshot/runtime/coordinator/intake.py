@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import ray
-
 from rayshot.errors import NoAnswer
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.reports import unpack_head
 
 log = logging.getLogger("rayshot")
@@ -81,7 +79,7 @@ class Intake:
     def fetch(self, name: str, host: Any, snapshot: SnapshotId, begin: bytes) -> None:
         """Tell an actor with a packed `begin` to record a snapshot, and take its report; call `refuse` if it raises."""
         head, body = host.record.remote(begin)
-        when_answered(head, lambda result: self._fetched(name, snapshot, result, body))
+        door.when_answered(head, lambda result: self._fetched(name, snapshot, result, body))
 
     def put(self, head: bytes, body: Any) -> None:
         """Add a report that an actor brought."""
@@ -94,10 +92,10 @@ class Intake:
     def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
         if isinstance(result, bytes):  # otherwise the snapshot ended, or the actor died, which is noticed elsewhere
             self._arrived.put(_Report(result, body))
-        elif isinstance(result, ray.exceptions.RayTaskError) and isinstance(result.cause, NoAnswer):
+        elif isinstance(result, door.Raised) and isinstance(result.cause, NoAnswer):
             why = snapshot, name, result.cause.message, AbortReason.CAPTURE_FAILED
             threading.Thread(target=self._refuse, args=why, daemon=True).start()
-        elif isinstance(result, ray.exceptions.RayTaskError):
+        elif isinstance(result, door.Raised):
             log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)
             why = snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT
             threading.Thread(target=self._refuse, args=why, daemon=True).start()

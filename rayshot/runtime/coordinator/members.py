@@ -7,17 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
 from rayshot.format.codec import Codec
 from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, last_of
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.coordinator.watching import Watches
-from rayshot.runtime.door import notes
-from rayshot.runtime.door.naming import NAMESPACE, actor_name, named_actors, prefix, vault_name
+from rayshot.runtime.door import door, here, notes
+from rayshot.runtime.door.naming import actor_name, named_actors, prefix, vault_name
 from rayshot.runtime.door.roster import Roster, names_by_ray_name, packed_options
 from rayshot.runtime.door.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
@@ -150,7 +147,7 @@ class Members:
 
     def make_guard(self) -> None:
         """There is a vault on the coordinator's node, also if no actor is: see `guard`."""
-        self._make_vault(ray.get_runtime_context().get_node_id())
+        self._make_vault(here.node())
 
     def inherit(self, before: "Members", ended: Collection[str]) -> None:
         """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out.
@@ -168,16 +165,10 @@ class Members:
         if node not in self._vaults:
             from rayshot.runtime.node.vault import Vault  # noqa: PLC0415 - late, as the committer in `coordinator`
 
-            vault_class = ray.remote(concurrency_groups=VAULT_GROUPS, num_cpus=0, enable_task_events=False)(Vault)
-            self._vaults[node] = vault_class.options(
-                name=vault_name(self._system, self._incarnation, node),
-                namespace=NAMESPACE,
-                lifetime="detached",
-                max_restarts=-1,
-                allow_out_of_order_execution=True,  # as of the coordinator
-                get_if_exists=True,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-            ).remote(self._system, self._storage)
+            name, told = vault_name(self._system, self._incarnation, node), (self._system, self._storage)
+            self._vaults[node] = door.make(
+                Vault, VAULT_GROUPS, name, *told, restarts=True, node=node, get_if_exists=True, num_cpus=0
+            )
             self._welcome_vault(node, self._vaults[node])
 
     def _welcome_vault(self, node: str, vault: Any) -> None:
@@ -320,7 +311,7 @@ class Members:
         """For each host the receivers of its channels; no receivers for a host that does not answer."""
         try:
             answers = self._ask({name: handle.receivers.remote() for name, handle in tuple(self.hosts.items())})
-        except ray.exceptions.RayError as error:
+        except door.CallFailed as error:
             log.warning("nobody can be asked for channels now: %s", error)
             return {}
         return {name: answer or () for name, answer in answers.items()}
@@ -331,13 +322,13 @@ class Members:
         return self._ask({name: hosts[name].progress.remote(snapshot) for name in names if name in hosts})
 
     def _ask(self, refs: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
-        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=timeout_s) if refs else ([], [])
+        ready, _ = door.wait(list(refs.values()), num_returns=len(refs), timeout=timeout_s) if refs else ([], [])
         answered = set(ready)
         answers = {}
         for name, ref in refs.items():
             try:
-                answers[name] = ray.get(ref) if ref in answered else None
-            except ray.exceptions.RayError:
+                answers[name] = door.get(ref) if ref in answered else None
+            except door.CallFailed:
                 answers[name] = None
         return answers
 
@@ -348,11 +339,11 @@ class Members:
         vaults too. Call it without a lock.
         """
         if self._stops:
-            ray.wait(self._stops, num_returns=len(self._stops), timeout=STOP_S)
+            door.wait(self._stops, num_returns=len(self._stops), timeout=STOP_S)
         deaths = self._watches.drop_all()
         self._vault_watches.drop_all()
         for handle in self.hosts.values():
-            ray.kill(handle)
+            door.kill(handle)
         vaults = list(self._vaults.values())
         self.hosts.clear()
         self._vaults.clear()
@@ -376,7 +367,7 @@ class Members:
         found: dict[str, Living] = {}
         for ray_name, (name, host) in self._find_named().items():
             if name in found:
-                ray.kill(found[name].host)
+                door.kill(found[name].host)
             found[name] = Living(host, ray_name, {})
         return found
 
@@ -404,7 +395,7 @@ class Members:
             if int(life) <= self._incarnation and name is not None:
                 found[ray_name] = name, host
             elif int(life) <= self._incarnation and kind == "spare":
-                ray.kill(host)
+                door.kill(host)
         return found
 
     def find(self, stop: Stop | None, joined: Mapping[str, str]) -> dict[str, Abandoned | None]:
@@ -457,8 +448,8 @@ def _bury(roster: Roster, name: str, host: Any | None) -> None:
             time.sleep(AGAIN_S)
     if host is None:
         return
-    ray.wait([host.linger.remote()], timeout=LINGER_S)
-    ray.kill(host)
+    door.wait([host.linger.remote()], timeout=LINGER_S)
+    door.kill(host)
 
 
 def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
@@ -466,9 +457,9 @@ def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
     _await(deaths)
     _await([vault.clean_up.remote() for vault in vaults])
     for vault in vaults:
-        ray.kill(vault)
+        door.kill(vault)
 
 
 def _await(refs: list[Any]) -> None:
     if refs:
-        ray.wait(refs, num_returns=len(refs), timeout=CLEAN_UP_S)
+        door.wait(refs, num_returns=len(refs), timeout=CLEAN_UP_S)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import ray
-
 from rayshot.protocol.abort import AbortReason
+from rayshot.runtime.door.metrics import make_metric, takes_metrics_here
 from rayshot.runtime.wire.states import STATES
 
 log = logging.getLogger("rayshot")
@@ -219,7 +218,7 @@ class Metrics:
         self._tell(*(("rayshot_recovery_phase_seconds", s, {"phase": phase}) for phase, s in phases.items()))
 
     def _run(self) -> None:
-        if not _ray_takes_metrics():
+        if not takes_metrics_here():
             log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
             return
         while not self._over.is_set():
@@ -259,21 +258,6 @@ _KINDS = {metric.name: metric.kind for metric in METRICS}
 
 
 def _make(name: str) -> Any:
-    from ray.util import metrics as of_ray  # noqa: PLC0415 - only a coordinator needs it
-
     (metric,) = (one for one in METRICS if one.name == name)
     more = {"boundaries": PHASE_BOUNDS_S} if metric.kind == "Histogram" else {}
-    return getattr(of_ray, metric.kind)(name, metric.about, tag_keys=("system", *metric.labels), **more)
-
-
-def takes_metrics(node: Mapping[str, Any]) -> bool:
-    """Whether Ray exports metrics on a node of `ray.nodes()`: without the packages of `ray[default]` it drops them.
-
-    The port on which they are exported says nothing: if `ray start` was given a port, it is always set.
-    """
-    return bool(node["MetricsAgentPort"] > 0)
-
-
-def _ray_takes_metrics() -> bool:
-    own = ray.get_runtime_context().get_node_id()
-    return any(node["NodeID"] == own and takes_metrics(node) for node in ray.nodes())
+    return make_metric(metric.kind, name, metric.about, ("system", *metric.labels), **more)

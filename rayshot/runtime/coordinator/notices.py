@@ -9,10 +9,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-import ray
-
+from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,7 +18,7 @@ R = TypeVar("R")
 
 def notice(method: Callable[P, R]) -> Callable[P, R]:
     """Mark a method of the coordinator as a notice, whose calls Ray repeats; a test can end the process before it."""
-    ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)(method)  # Ray reads the wrapped method
+    door.method("control", again=True)(method)  # Ray reads the wrapped method
 
     @wraps(method)
     def heard(*args: P.args, **kwargs: P.kwargs) -> R:

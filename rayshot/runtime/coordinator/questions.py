@@ -4,12 +4,10 @@ import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from rayshot.errors import SystemRecovering
 from rayshot.model.dead_letters import DeadLetter
 from rayshot.runtime.coordinator.clock import TICK_S
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.host_identity import Ending, Stop
 from rayshot.runtime.wire.states import RECOVERING
 
@@ -27,7 +25,7 @@ class Questions:
     _life: "Life"
     _settings: "SystemSettings"
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    @door.method("wait", again=True)
     def fate(self, name: str, incarnation: int) -> Stop | Ending | None:
         """Why `name` does not answer: the system stopped, or the actor ended or never existed.
 
@@ -42,7 +40,7 @@ class Questions:
             return None
         return life.fate(name)
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    @door.method("wait", again=True)
     def actors(self) -> dict[str, Any]:
         """Ray handles of the living actors by name. See `_settled_life`."""
         life = self._settled_life()
@@ -63,13 +61,13 @@ class Questions:
             time.sleep(TICK_S)
         return life
 
-    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    @door.method("ask", again=True)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The dead letters of the actors that have ended, and the messages that actors pass over in all lives."""
         members = self._life.members
         return (*chain.from_iterable(tuple(members.letters.values())), *tuple(members.passed_over.values()))
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    @door.method("wait", again=True)
     def is_there(self, name: str) -> bool | None:
         """Whether an actor of that name lives: False if it has ended, None if it never existed. See `_settled_life`."""
         life = self._settled_life()

@@ -5,11 +5,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-import ray
-
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.spare import Spare
 from rayshot.runtime.actor.spawning import spawn_spare
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import spare_name
 from rayshot.runtime.door.state import draining_nodes
 
@@ -31,14 +30,14 @@ class Waiting:
     @property
     def is_over(self) -> bool:
         """Whether it is dead, or cannot be watched any more."""
-        return bool(ray.wait([self.end], timeout=0)[0])
+        return bool(door.wait([self.end], timeout=0)[0])
 
     @property
     def node(self) -> str | None:
         """The node on which it is ready; None before it is."""
         try:
-            return str(ray.get(self.answer, timeout=0))
-        except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
+            return str(door.get(self.answer, timeout=0))
+        except (door.TimedOut, door.CallFailed):
             return None
 
 
@@ -71,7 +70,7 @@ class Spares:
         ]
         for one in useless[:1]:
             self._remove(one)
-            ray.kill(one.host)
+            door.kill(one.host)
         if len(self._waiting) < self._count and now >= self._paused_until:
             try:
                 self._waiting = (*self._waiting, self._start(life, modules))
@@ -114,5 +113,5 @@ class Spares:
         """End all that wait, and start none any more."""
         self._count = 0
         for one in self._waiting:
-            ray.kill(one.host)
+            door.kill(one.host)
         self._waiting = ()

@@ -3,9 +3,7 @@
 import contextlib
 from typing import Any
 
-import ray
-
-from rayshot.runtime.door import notes
+from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.naming import find_coordinator, life_of, named_actors, prefix
 from rayshot.runtime.door.roster import clear_rosters
 
@@ -19,18 +17,18 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
     With `incarnation`, end only that life, and what is left of earlier ones: an actor that goes back to a snapshot in
     its place keeps the name of an earlier life. If it was over long ago, the system may have another coordinator now.
     """
-    with contextlib.suppress(ray.exceptions.RayError):
-        ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
-    with contextlib.suppress(ray.exceptions.RayError, ValueError):
-        ray.kill(coordinator)
+    with contextlib.suppress(door.CallFailed):
+        door.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
+    with contextlib.suppress(door.CallFailed, ValueError):
+        door.kill(coordinator)
     if incarnation is not None and find_coordinator(system) not in (None, coordinator):
         return
     before = prefix(system)
     for rest, actor in named_actors(before).items():
         life = life_of(before + rest)
         if incarnation is None or (life is not None and life <= incarnation):
-            with contextlib.suppress(ray.exceptions.RayError, ValueError):
-                ray.kill(actor)
+            with contextlib.suppress(door.CallFailed, ValueError):
+                door.kill(actor)
     clear_rosters(system, incarnation)
     notes.of_programs(system).clear()
     notes.of_drivers(system).clear()

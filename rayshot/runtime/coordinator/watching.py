@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 
 log = logging.getLogger("rayshot")
 AGAIN_S = 0.2
@@ -51,12 +49,12 @@ class Watches:
         return pending
 
     def _listen(self, name: str, handle: Any, ref: Any) -> None:
-        when_answered(ref, lambda result: self._ready(name, handle, ref, result))
+        door.when_answered(ref, lambda result: self._ready(name, handle, ref, result))
 
     def _ready(self, name: str, handle: Any, ref: Any, result: Any) -> None:
         if not isinstance(result, Exception) or self._pending.get(name) is not ref:
             return
-        if isinstance(result, ray.exceptions.ActorUnavailableError) and not self._restarted:
+        if isinstance(result, door.Unavailable) and not self._restarted:
             log.debug("%s cannot be reached now, and may live: %s", name, in_short(result))
             threading.Thread(target=self._add_again, args=(name, handle, ref), daemon=True).start()
         elif self._take(name, ref):

@@ -89,6 +89,17 @@ def connect(address: str | None = None, *, quietly: bool = False) -> str:
     return where
 
 
+def join_or_start() -> None:
+    """Call `ray.init()` if nobody has. Raises ClusterUnreachable or ClusterRefused if RAY_ADDRESS leads nowhere."""
+    refuse_client()
+    if ray.is_initialized():
+        return
+    if os.environ.get("RAY_ADDRESS", "local") not in ("", AUTO, "local"):
+        connect()
+    else:
+        ray.init(include_dashboard=False, logging_level=logging.WARNING)
+
+
 def _drop(*_: Any, **__: Any) -> None:
     pass
 

@@ -19,7 +19,7 @@ from ray.runtime_context import RuntimeContext
 from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.model.handle import ActorHandle
 from rayshot.model.methods import porting
-from rayshot.runtime.door.naming import NAMESPACE
+from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.plain_handles import PlainHandle, find_actor
 from rayshot.runtime.door.roster import system_with
 

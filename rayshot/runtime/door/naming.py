@@ -8,17 +8,10 @@ import time
 import uuid
 from typing import Any
 
-import ray
-
 from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, LABEL_SIGN
+from rayshot.runtime.door import door, here
 
-NAMESPACE = "rayshot"
 _MARK_LENGTH = 8
-
-
-def runs_ray_worker() -> bool:
-    """Whether this process is one of Ray's workers, which runs plain tasks or one actor; False for a program."""
-    return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
 
 
 def new_driver_name(label: str = "") -> str:
@@ -30,7 +23,7 @@ def new_driver_name(label: str = "") -> str:
     mark = uuid.uuid4().hex[:_MARK_LENGTH]
     if label:
         mark = f"{time.time_ns() // 1_000_000:011x}{mark}{LABEL_SIGN}{label}"
-    return f"{GUEST_PREFIX if runs_ray_worker() else DRIVER_PREFIX}{mark}"
+    return f"{GUEST_PREFIX if here.is_worker() else DRIVER_PREFIX}{mark}"
 
 
 def coordinator_name(system: str) -> str:
@@ -64,26 +57,20 @@ def life_of(ray_name: str) -> int | None:
     return int(parts[2]) if len(parts) == 4 and parts[2].isdecimal() else None  # noqa: PLR2004 - see `actor_name`
 
 
-def ray_names() -> list[str]:
-    """The Ray names of all our Ray actors in this cluster."""
-    listed = ray.util.list_named_actors(all_namespaces=True)
-    return [entry["name"] for entry in listed if entry["namespace"] == NAMESPACE]
-
-
 def named_actors(before: str) -> dict[str, Any]:
     """The Ray handles of all our Ray actors whose names begin with `before`, by the rest of the name."""
     found = {}
-    for name in ray_names():
+    for name in door.names():
         if name.startswith(before):
             with contextlib.suppress(ValueError):  # it has ended since it was listed
-                found[name.removeprefix(before)] = ray.get_actor(name, namespace=NAMESPACE)
+                found[name.removeprefix(before)] = door.find(name)
     return found
 
 
 def find_coordinator(system: str) -> Any | None:
     """The coordinator that Ray knows for the system, maybe a dead one; None if Ray knows none."""
     try:
-        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+        return door.find(coordinator_name(system))
     except ValueError:
         return None
 
@@ -91,7 +78,7 @@ def find_coordinator(system: str) -> Any | None:
 def is_coordinator(system: str, coordinator: Any) -> bool:
     """Whether this is the system's coordinator: its process runs, or Ray starts it again.
 
-    An ActorDiedError does not say that it is gone for good. On a node that is drained, Ray raises this for every call
+    A call that Died does not say that it is gone for good. On a node that is drained, Ray raises this for every call
     that gets lost, although it starts the actor on another node then.
     """
     return bool(find_coordinator(system) == coordinator)
@@ -100,5 +87,5 @@ def is_coordinator(system: str, coordinator: Any) -> bool:
 def running_systems() -> list[str]:
     """The names of all systems that have a coordinator in this cluster, sorted."""
     before = coordinator_name("")
-    systems = (name.removeprefix(before) for name in ray_names() if name.startswith(before))
+    systems = (name.removeprefix(before) for name in door.names() if name.startswith(before))
     return sorted(system for system in systems if "/" not in system)

@@ -5,9 +5,8 @@ They are there as long as the processes of the system can be, beside its rosters
 
 import logging
 
-from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
-
-from rayshot.runtime.door.naming import NAMESPACE, prefix
+from rayshot.runtime.door import door
+from rayshot.runtime.door.naming import prefix
 
 log = logging.getLogger("rayshot")
 
@@ -20,24 +19,24 @@ class Notes:
 
     def put(self, name: str, data: bytes) -> None:
         """Write a note, or a new one in its place."""
-        _internal_kv_put(self._before + name, data, namespace=NAMESPACE)
+        door.write_note(self._before + name, data)
 
     def remove(self, name: str) -> None:
         """Remove a note, if it is there. One that cannot be removed now stays."""
         try:
-            _internal_kv_del(self._before + name, namespace=NAMESPACE)
+            door.remove_note(self._before + name)
         except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
             log.warning("the note of %s cannot be removed now: %r", name, error)
 
     def all(self) -> dict[str, bytes]:
         """All notes by name."""
-        keys = [key.decode() for key in _internal_kv_list(self._before, namespace=NAMESPACE)]
-        found = {key.removeprefix(self._before): _internal_kv_get(key, namespace=NAMESPACE) for key in keys}
+        keys = door.note_keys(self._before)
+        found = {key.removeprefix(self._before): door.read_note(key) for key in keys}
         return {name: data for name, data in found.items() if data is not None}
 
     def clear(self) -> None:
         """The system is over."""
-        _internal_kv_del(self._before, del_by_prefix=True, namespace=NAMESPACE)
+        door.remove_notes(self._before)
 
 
 def of_what_drivers_let_go(system: str, incarnation: int) -> Notes:
@@ -61,5 +60,5 @@ def of_silence(system: str) -> Notes:
 
 
 def of_drivers(system: str) -> Notes:
-    """Driver -> where it is, see `own_place`, for all lives."""
+    """Driver -> where it is, see `here.place`, for all lives."""
     return Notes(f"rayshot-drivers/{system}/")

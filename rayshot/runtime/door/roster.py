@@ -9,9 +9,8 @@ only the roster says which Ray actor is `bob` in a later life.
 
 from collections.abc import Iterator
 
-from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
-
-from rayshot.runtime.door.naming import NAMESPACE, actor_name, coordinator_name, life_of, prefix, ray_names
+from rayshot.runtime.door import door
+from rayshot.runtime.door.naming import actor_name, coordinator_name, life_of, prefix
 
 _NAME_END = b"\n"
 """Behind the Ray name in an entry; the options follow. No name of a system or an actor holds it."""
@@ -26,36 +25,35 @@ class Roster:
 
     def add(self, name: str, ray_name: str, options: bytes = b"") -> None:
         """An actor joined; its Ray actor was made under this name, with these packed `options`."""
-        _internal_kv_put(self._before + name, ray_name.encode() + _NAME_END + options, namespace=NAMESPACE)
+        door.write_note(self._before + name, ray_name.encode() + _NAME_END + options)
 
     def remove(self, name: str) -> None:
         """An actor ended."""
-        _internal_kv_del(self._before + name, namespace=NAMESPACE)
+        door.remove_note(self._before + name)
 
     def find(self, name: str) -> str | None:
         """The name of an actor's Ray actor; None if the actor has not joined, or has ended."""
-        found = _internal_kv_get(self._before + name, namespace=NAMESPACE)
+        found = door.read_note(self._before + name)
         return None if found is None else found.partition(_NAME_END)[0].decode()
 
     def all(self) -> dict[str, str]:
         """The actors that should live, each with the name of its Ray actor."""
-        keys = _internal_kv_list(self._before, namespace=NAMESPACE)
-        names = [key.decode().removeprefix(self._before) for key in keys]
+        names = [key.removeprefix(self._before) for key in door.note_keys(self._before)]
         return {name: ray_name for name in names if (ray_name := self.find(name)) is not None}
 
     def mark(self) -> None:
         """Everybody is on the roster: from now on this life runs."""
-        _internal_kv_put(self._mark, b"", namespace=NAMESPACE)
+        door.write_note(self._mark, b"")
 
     @property
     def is_marked(self) -> bool:
         """Whether this life runs, or has run."""
-        return _internal_kv_get(self._mark, namespace=NAMESPACE) is not None
+        return door.read_note(self._mark) is not None
 
 
 def has_rosters(system: str) -> bool:
     """Whether a life of the system runs in this cluster, or has run and was not taken down."""
-    return bool(_internal_kv_list(prefix(system), namespace=NAMESPACE))
+    return bool(door.note_keys(prefix(system)))
 
 
 def packed_options(system: str, last: int) -> dict[str, bytes]:
@@ -70,10 +68,10 @@ def names_by_ray_name(system: str, last: int) -> dict[str, str]:
 
 def _entries(system: str, last: int) -> Iterator[tuple[str, str, bytes]]:
     """What the rosters of the lives up to `last` hold, the earliest life first: name, Ray name, packed options."""
-    keys = [key.decode() for key in _internal_kv_list(prefix(system), namespace=NAMESPACE)]
+    keys = door.note_keys(prefix(system))
     for life, key in sorted((life, key) for key in keys if (life := life_of(key)) is not None and life <= last):
         name = key.removeprefix(actor_name(system, life, ""))
-        entry = _internal_kv_get(key, namespace=NAMESPACE)
+        entry = door.read_note(key)
         if name != key and entry is not None:
             ray_name, _, packed = entry.partition(_NAME_END)
             yield name, ray_name.decode(), packed
@@ -81,8 +79,8 @@ def _entries(system: str, last: int) -> Iterator[tuple[str, str, bytes]]:
 
 def system_with(name: str) -> str | None:
     """The system that has an actor of that name, or had one a moment ago; None if no system has."""
-    keys = [key.decode() for key in _internal_kv_list(coordinator_name(""), namespace=NAMESPACE)]
-    for known in (*ray_names(), *keys):  # one that is being made is on no roster yet
+    keys = door.note_keys(coordinator_name(""))
+    for known in (*door.names(), *keys):  # one that is being made is on no roster yet
         if (life := life_of(known)) is not None:
             system = str(known.split("/")[1])
             if known == actor_name(system, life, name):
@@ -92,7 +90,7 @@ def system_with(name: str) -> str | None:
 
 def clear_rosters(system: str, last: int | None) -> None:
     """Forget the actors of all lives of a system, or of those up to life `last`: these lives are over."""
-    keys = [key.decode() for key in _internal_kv_list(prefix(system), namespace=NAMESPACE)]
+    keys = door.note_keys(prefix(system))
     for life in {life for key in keys if (life := life_of(key)) is not None}:
         if last is None or life <= last:
-            _internal_kv_del(prefix(system, life), del_by_prefix=True, namespace=NAMESPACE)
+            door.remove_notes(prefix(system, life))

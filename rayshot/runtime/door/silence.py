@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ray
+from rayshot.runtime.door import door
 
 log = logging.getLogger("rayshot")
 ASK_S = 10.0
@@ -30,7 +30,7 @@ class _Question:
 class Silence:
     """Asks hosts whether they live, and kills those that stay silent for `silent_s` seconds, by default SILENT_S."""
 
-    def __init__(self, silent_s: float | None = None, kill: Callable[[Any], None] = ray.kill) -> None:
+    def __init__(self, silent_s: float | None = None, kill: Callable[[Any], None] = door.kill) -> None:
         self._silent_s, self._kill = silent_s, kill
         self._asked: dict[str, _Question] = {}
         self._looked_at = 0.0
@@ -54,4 +54,4 @@ class Silence:
 
     def _has_answered(self, question: _Question, now: float) -> bool:
         """Whether there is an answer, or an error, and the next question is due."""
-        return now - question.asked_at >= ASK_S and bool(ray.wait([question.answer], timeout=0)[0])
+        return now - question.asked_at >= ASK_S and bool(door.wait([question.answer], timeout=0)[0])

@@ -1,12 +1,13 @@
 """Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import ray
 from ray.core.generated.gcs_pb2 import WorkerTableData
+
+from rayshot.runtime.door import here
 
 
 def actor_id(handle: Any) -> str:
@@ -48,14 +49,7 @@ def runs_here(handle: Any) -> bool:
     found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - see `was_just_away`
     if not found:  # it was just made, and the control service has not heard of it yet
         return False
-    own: str = ray.get_runtime_context().get_node_id()
-    return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", own)
-
-
-def own_place() -> bytes:
-    """Where this process is, for `gone`."""
-    context = ray.get_runtime_context()
-    return f"{context.get_worker_id()}/{context.get_node_id()}".encode()
+    return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", here.node())
 
 
 def gone(places: Mapping[str, bytes]) -> list[str]:
@@ -71,10 +65,3 @@ def gone(places: Mapping[str, bytes]) -> list[str]:
         return node in dead_nodes or (found is not None and not WorkerTableData.FromString(found).is_alive)
 
     return [name for name, place in places.items() if is_gone(place)]
-
-
-def was_restarted() -> bool:
-    """Whether Ray started this actor's process again, because an earlier one had died."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Ray warns of a property that it uses itself
-        return bool(ray.get_runtime_context().was_current_actor_reconstructed)

@@ -13,10 +13,9 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-import ray
-
 from rayshot.errors import ConfigError, SystemStopped
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.life.driver import RAY_LEFT, DriverPort
 from rayshot.runtime.life.following import Following
@@ -100,7 +99,7 @@ def _living(system: str) -> DriverPort | None:
 
 def _only_system(names: list[str]) -> str:
     """The only one of these systems. If `names` is empty: the only system that runs in this cluster."""
-    if not names and ray.is_initialized():
+    if not names and door.is_joined():
         names = running_systems()
     if len(names) == 1:
         return names[0]
@@ -111,7 +110,7 @@ def _only_system(names: list[str]) -> str:
 
 
 def _attach(system: str) -> DriverPort:
-    coordinator = find_coordinator(system) if ray.is_initialized() else None
+    coordinator = find_coordinator(system) if door.is_joined() else None
     if coordinator is None:
         raise SystemStopped(
             f"system {system!r} does not run in this cluster: restore it with rayshot.restore(...), or begin it with "
@@ -121,7 +120,7 @@ def _attach(system: str) -> DriverPort:
     try:
         with noticing_restart(system, coordinator):
             identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
-    except ray.exceptions.RayActorError as error:
+    except door.NotReached as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
     port = _new_port(identity)
     for other in [name for name, old in _attached.items() if old.down is not None]:
@@ -142,7 +141,7 @@ def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
 def _go_back(old: KeepingPort, back: WentBack) -> None:
     """The system went back to a snapshot: from now on the port of its next life is here in the place of `old`."""
     heir = Heir(old, back)
-    while old.down is None and ray.is_initialized():
+    while old.down is None and door.is_joined():
         heir.make_actors()
         with _lock, old.lock:  # in one step: who is refused by the old port finds the new one
             if old.down is None and heir.take_over():
@@ -168,7 +167,7 @@ def _leave() -> None:
         port.leave(RAY_LEFT)
 
 
-ray._private.worker._post_init_hooks.append(_joining)  # noqa: SLF001 - Ray has no public hook
+door.when_joined(_joining)
 
 
 def _tell_news(port: DriverPort) -> None:

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
+from rayshot.runtime.door import door
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.wire.initiation import some_names
 
@@ -68,7 +67,7 @@ class Births:
     def _look(self, names: set[str]) -> None:
         hosts = {name: self._find(name) for name in names}
         refs = {name: host.status.remote() for name, host in hosts.items() if host is not None}
-        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=LOOK_S) if refs else ([], [])
+        ready, _ = door.wait(list(refs.values()), num_returns=len(refs), timeout=LOOK_S) if refs else ([], [])
         for name in names:
             if name not in refs or (refs[name] in ready and _is_done(refs[name])):
                 self._unborn.discard(name)
@@ -77,7 +76,7 @@ class Births:
 def _is_done(answer: object) -> bool:
     """Whether a host's status says that its actor is constructed, or never will be."""
     try:
-        status = ray.get(answer)
-    except ray.exceptions.RayError:  # it died: the system stops
+        status = door.get(answer)
+    except door.CallFailed:  # it died: the system stops
         return True
     return bool(status["born"] or status["down"])

@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-import ray
-
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed
 from rayshot.format.figures import HASH_SEED
 from rayshot.format.signing_key import find_trusted_keys
@@ -23,8 +21,10 @@ from rayshot.model.configuration import (
 from rayshot.model.dead_mail import undeliverable
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.door import door
+from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.life.fitting import Fitting
-from rayshot.runtime.life.opening import START_S, check_no_actor, ensure_ray, is_local, locate, make_room, start
+from rayshot.runtime.life.opening import START_S, check_no_actor, is_local, locate, make_room, start
 from rayshot.runtime.life.restoring import load_all
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
 from rayshot.runtime.wire.fitted import Fitted
@@ -75,7 +75,7 @@ def bring_back(
     except Damaged as error:
         raise _with_way(error, view, chosen, location, fitting) from error
     keyring = load_keyring(local=is_local(target))
-    ensure_ray()
+    join_or_start()
     make_room(view.name)
     target_store.check()
     if elsewhere:
@@ -94,7 +94,7 @@ def bring_back(
     )
     try:
         identity = start(settings, keyring)
-    except ray.exceptions.ActorAlreadyExistsError as error:
+    except door.NameUsed as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
         if not elsewhere:  # nobody else can commit now, so only now the latest snapshot is known
@@ -112,7 +112,7 @@ def bring_back(
             load_all(identity, location, chosen.folder, fit, fitted)
     except BaseException as error:
         take_down(view.name, identity.coordinator, identity.incarnation)
-        if isinstance(error, ray.exceptions.RayError):
+        if isinstance(error, door.CallFailed):
             cause = getattr(error, "cause", None)
             others = f". {_way_round(view, chosen, location, fitting)}" if isinstance(cause, Damaged) else ""
             raise RestoreFailed(

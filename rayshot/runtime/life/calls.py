@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import ray
-
 from rayshot.protocol.driver import AnswerArrived, Driver, DriverEffect
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import unpack
 
 
@@ -41,7 +40,7 @@ class Calls:
         if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
             self.heed()
             if len(self._unanswered.get(receiver, ())) >= limit:
-                raise ray.exceptions.PendingCallsLimitExceeded(
+                raise door.TooManyCalls(
                     f"{limit} calls of this process to actor {receiver!r} have no result yet, as many as its option "
                     f"max_pending_calls allows: get results first. This call was not sent"
                 )
@@ -78,7 +77,7 @@ class Calls:
             effects += self._heard(self._news.popleft())
         for receiver, refs in tuple(self._unanswered.items()):
             if self._is_connected(receiver):
-                ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
+                ready, _ = door.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
                 call_ids = [refs.pop(ref) for ref in ready]
                 self._awaited.difference_update(ref.task_id() for ref in ready)
                 if not refs:
@@ -106,6 +105,6 @@ def unpack_tags(answer: bytes) -> tuple[int, tuple[SnapshotId, ...]]:
 def _got(refs: list[Any]) -> list[Any]:
     """For each call the packed life and tags of its answer, or the error that Ray has instead."""
     try:
-        return list(ray.get(refs))
-    except ray.exceptions.RayError as error:  # the caller sees this error too: it holds a reference to the outcome
+        return list(door.get(refs))
+    except door.CallFailed as error:  # the caller sees this error too: it holds a reference to the outcome
         return [error] if len(refs) == 1 else [found for ref in refs for found in _got([ref])]

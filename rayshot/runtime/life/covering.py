@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import ray
-
 from rayshot.protocol.driver import Driver
 from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.door import door
 from rayshot.runtime.life.driver_channel import DriverChannel
 
 log = logging.getLogger("rayshot")
@@ -65,14 +64,14 @@ def _is_in_snapshot(port: Tells, told: Told, deadline: float) -> bool:
     """Ask for a snapshot. Returns whether it holds all of `told`, and the system never goes back behind it."""
     now = port.latest
     asked = now.identity.coordinator.snapshot.remote(Order(driver=now.name, life=now.incarnation))
-    while not ray.wait([asked], timeout=LOOK_S)[0]:
+    while not door.wait([asked], timeout=LOOK_S)[0]:
         if is_covered(port, told):
             return True
         if time.monotonic() >= deadline:
             return False
     try:
-        committed: Committed = ray.get(asked)
-    except ray.exceptions.RayError as error:
+        committed: Committed = door.get(asked)
+    except door.CallFailed as error:
         log.debug("%s: no snapshot holds yet what it told: %s", port.name, error)
         return False
     kept = _uncovered(port, told)

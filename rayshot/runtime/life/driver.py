@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, cast
 
-import ray
-
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.anonymous import random_name
 from rayshot.model.handle import ActorHandle
@@ -22,7 +20,7 @@ from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.channel.peers import Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.coordinator.questions import FATE_S
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, is_coordinator
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.life.driver_channel import DriverChannel
@@ -115,7 +113,7 @@ class DriverPort:
             fetch = None if host is None else host.durable_result.remote
         with self.lock:
             if isinstance(channel.down, ActorExited):
-                return ray.put(channel.down)
+                return door.put(channel.down)
             if channel.down is not None:
                 raise channel.down.anew()
             assert fetch is not None, f"{receiver} is not there, and nobody says why"
@@ -152,7 +150,7 @@ class DriverPort:
             self._learn_why(channel.receiver, FATE_S + SILENT_S)
         except (NoAnswer, SystemRecovering) as error:
             raise type(error)(f"{error.message}. This call was not sent", **error.evidence) from error
-        except ray.exceptions.RayError as error:
+        except door.CallFailed as error:
             raise NoAnswer(f"Ray does not answer now: {error}. This call was not sent") from error
         return None
 
@@ -187,7 +185,7 @@ class DriverPort:
 
     def end_dropped(self, name: str) -> None:
         """Nobody holds a handle of the anonymous actor `name` any more."""
-        if ray.is_initialized():
+        if door.is_joined():
             with contextlib.suppress(ActorExited, SystemDown):
                 OutChannel.append(self.channel(name), self.codec.end(dropped=True))  # the outbox may be full: no wait
                 self._watch(name)
@@ -196,7 +194,7 @@ class DriverPort:
         """Learn when an actor ends to which nothing is sent any more: otherwise this driver would never forget it."""
         handle = self.peers.find(name)
         if handle is not None:
-            when_answered(
+            door.when_answered(
                 handle.watch.remote(),
                 lambda _: self._ask_why(name),
             )
@@ -205,13 +203,13 @@ class DriverPort:
         """If the actor is just being made, wait until it is a member of the system, for at most MEET_S seconds."""
         handle = self.peers.find(name)
         if handle is not None:
-            ray.wait([handle.hello.remote()], timeout=MEET_S)
+            door.wait([handle.hello.remote()], timeout=MEET_S)
 
     def meet_again(self) -> None:
         """Wait as `meet`, but once, for the actors that this driver makes again behind a rollback."""
         handles = [self.peers.find(name) for name in self.made_again & self.starting]
         if hellos := [handle.hello.remote() for handle in handles if handle is not None]:
-            ray.wait(hellos, num_returns=len(hellos), timeout=MEET_S)
+            door.wait(hellos, num_returns=len(hellos), timeout=MEET_S)
             self.made_again = frozenset()  # one that has no room now may never have any
 
     def _started(self, name: str) -> None:
@@ -283,7 +281,7 @@ class DriverPort:
 
     def is_in_cluster(self) -> bool:
         """See DriverSender."""
-        is_in_it: bool = ray.is_initialized()
+        is_in_it: bool = door.is_joined()
         if not is_in_it and self.lasting.left is None:
             self.peers.submit(lambda: self.leave(RAY_LEFT))
         return is_in_it
@@ -323,7 +321,7 @@ class DriverPort:
 
     def lost(self, receiver: str, error: Exception) -> bool:
         """A Ray call failed. If the receiver died, ask the coordinator why. Returns whether to try again."""
-        if isinstance(error, ray.exceptions.ActorDiedError):
+        if isinstance(error, door.Died):
             self._ask_why(receiver)
             return False
         return True
@@ -336,15 +334,15 @@ class DriverPort:
         self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None)
 
     def _connect(self, channel: Any) -> None:
-        """Raises RayError while Ray's control service does not answer."""
+        """Raises CallFailed while Ray's control service does not answer."""
         receiver = channel.receiver
         handle = self.find(receiver)
         if handle is None:
             self._learn_why(receiver)
             return
         try:
-            offer = ray.get(handle.hello.remote())
-        except ray.exceptions.RayError as error:
+            offer = door.get(handle.hello.remote())
+        except door.CallFailed as error:
             log.debug("no connection to %s: %s", receiver, error)
             self._learn_why(receiver)
             return
@@ -365,13 +363,13 @@ class DriverPort:
     @property
     def has_later_life(self) -> bool:
         """Whether a later life of the system has begun."""
-        later = find_coordinator(self.system) if ray.is_initialized() else None
+        later = find_coordinator(self.system) if door.is_joined() else None
         return later is not None and later != self.identity.coordinator
 
     def lose_coordinator(self, detail: str) -> None:
         """The coordinator is gone for good: go on while actors answer and no later life has begun, then close."""
         pause_s = LOOK_S
-        while self.down is None and ray.is_initialized():
+        while self.down is None and door.is_joined():
             if self.has_later_life or not self._reaches_actors():
                 self._close_without(detail)
             time.sleep(pause_s)
@@ -384,10 +382,10 @@ class DriverPort:
         hosts = [host for host in map(self.peers.find, names) if host is not None]
         for ref in [host.receivers.remote() for host in hosts]:
             try:
-                ray.get(ref, timeout=LOOK_S_MAX)
-            except ray.exceptions.GetTimeoutError:
+                door.get(ref, timeout=LOOK_S_MAX)
+            except door.TimedOut:
                 return True
-            except ray.exceptions.RayError:
+            except door.CallFailed:
                 continue
             return True
         return not hosts
@@ -406,7 +404,7 @@ class DriverPort:
     def _learn_why(self, receiver: str, within_s: float | None = None) -> None:
         """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down.
 
-        Raises NoAnswer, SystemRecovering after `within_s` seconds, None: waits for the answer; RayError if the
+        Raises NoAnswer, SystemRecovering after `within_s` seconds, None: waits for the answer; CallFailed if the
         coordinator cannot be reached now.
         """
         coordinator = self.identity.coordinator
@@ -414,7 +412,7 @@ class DriverPort:
             with noticing_restart(self.system, coordinator):
                 asked = coordinator.fate.remote(receiver, self.incarnation)
                 fate = get_answer(asked, the_coordinator(self.system), within_s)
-        except ray.exceptions.RayError as lost:
+        except door.CallFailed as lost:
             if self.has_coordinator:
                 raise
             self._close_without(str(lost))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from rayshot.runtime.door.futures import when_there
+from rayshot.runtime.door import door
 
 
 class DurableCalls:
@@ -24,7 +24,7 @@ class DurableCalls:
         """A durable call was made; `tags` is a reference that is ready when the result is."""
         with self._lock:
             self._open[receiver] += 1
-        when_there(tags, lambda _: self._answered(receiver))
+        door.when_there(tags, lambda _: self._answered(receiver))
 
     def postpone(self, name: str) -> bool:
         """The last handle of an actor was dropped: whether it must live until its durable calls have results."""

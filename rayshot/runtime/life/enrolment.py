@@ -1,11 +1,9 @@
 """How a program attaches under a name: the coordinator lets it in, and says what its earlier processes have told."""
 
-import ray
-
 from rayshot.errors import ConfigError, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import check_name
-from rayshot.runtime.door.naming import runs_ray_worker
+from rayshot.runtime.door import door, here
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.wire.answers import SILENT_S
@@ -18,7 +16,7 @@ LOOK_S = 5.0
 
 def check_label(label: str) -> str:
     """Return `label` if this process can attach under it; raise ConfigError if not."""
-    if ray.is_initialized() and runs_ray_worker() and ray.get_runtime_context().get_actor_id() is None:
+    if door.is_joined() and here.is_worker() and here.actor_id() is None:
         raise ConfigError(
             f"as_={label!r} in a task: Ray keeps the process of a task for other tasks, and the name would stay "
             "with it. Attach under a name in a program or in a plain actor"
@@ -55,7 +53,7 @@ def _patiently_enrolled(line: Line) -> dict[str, int]:
 def _enrolled(line: Line) -> dict[str, int]:
     """A snapshot may take any time, so only a coordinator that says nothing is given up."""
     answer = line.coordinator.enroll.remote(line.port.name)
-    while not ray.wait([answer], timeout=LOOK_S)[0]:
+    while not door.wait([answer], timeout=LOOK_S)[0]:
         line.ask("state")
     told: dict[str, int] = line.answer(answer, SILENT_S)
     return told

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ray
-
 from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import connect
 from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.life.enrolment import check_label
@@ -117,7 +116,7 @@ def list_systems(names: Iterable[str]) -> list[Found]:
     states = {name: coordinator.state.remote() for name, coordinator in asked.items()}
     identities = {name: coordinator.identity.remote() for name, coordinator in asked.items()}
     refs = [*states.values(), *identities.values()]
-    ray.wait(refs, num_returns=len(refs), timeout=LOOK_S) if refs else None
+    door.wait(refs, num_returns=len(refs), timeout=LOOK_S) if refs else None
     return [_found(name, states[name], identities[name]) for name in asked]
 
 
@@ -133,16 +132,16 @@ def naming(where: str) -> Iterator[None]:
         if where not in error.message:
             raise type(error)(f"{error.message} (Ray cluster at {where})", **error.evidence) from error
         raise
-    except ray.exceptions.ActorUnavailableError as error:
+    except door.Unavailable as error:
         raise NotReady(
             f"the system's coordinator died and is started anew in the Ray cluster at {where}: try again", address=where
         ) from error
-    except ray.exceptions.RayActorError as error:
+    except door.NotReached as error:
         raise SystemStopped(
             f"the system's coordinator is gone in the Ray cluster at {where}: its program goes on with rayshot.resume",
             address=where,
         ) from error
-    except (ray.exceptions.AuthenticationError, ray.exceptions.RpcError) as error:
+    except door.CLUSTER_GONE as error:
         # A new head at the same address refuses programs that were connected to the old head.
         raise ClusterUnreachable(
             f"the Ray cluster at {where} that this program had joined is gone: call ray.shutdown(), and try again",
@@ -152,11 +151,11 @@ def naming(where: str) -> Iterator[None]:
 
 def _found(name: str, state: Any, identity: Any) -> Found:
     try:
-        told: HostIdentity = ray.get(identity, timeout=0)
-        return Found(name, ray.get(state, timeout=0), told.incarnation, told.storage)
-    except ray.exceptions.GetTimeoutError:
+        told: HostIdentity = door.get(identity, timeout=0)
+        return Found(name, door.get(state, timeout=0), told.incarnation, told.storage)
+    except door.TimedOut:
         return Found(name, "silent", None, None)
-    except ray.exceptions.RayActorError:
+    except door.NotReached:
         return Found(name, "gone", None, None)
 
 

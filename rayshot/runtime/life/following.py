@@ -6,10 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-import ray
-
 from rayshot.errors import SystemDown, SystemStopped
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.presence import AGAIN_S
 from rayshot.runtime.life.succession import cover
@@ -45,14 +43,14 @@ class Following:
 
     def _ask(self) -> None:
         port = self._port
-        if port.down is None and ray.is_initialized():
+        if port.down is None and door.is_joined():
             self._asked += 1
             asked = self._asked
             news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position, self._followed)
             patience = threading.Timer(SILENT_S, port.peers.submit, (lambda: self._lost(asked),))
             patience.daemon = True
             patience.start()
-            when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer, asked, patience)))
+            door.when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer, asked, patience)))
 
     def _lost(self, asked: int) -> None:
         if asked == self._asked:
@@ -63,7 +61,7 @@ class Following:
         patience.cancel()
         if asked != self._asked:
             return  # a later call brings the same
-        if isinstance(answer, ray.exceptions.ActorDiedError) or self._port.down is not None:
+        if isinstance(answer, door.Died) or self._port.down is not None:
             return  # see Presence
         try:
             self._heed(answer)

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never, cast
 
-import ray
-
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
@@ -14,7 +12,7 @@ from rayshot.protocol.driver import DriverEffect, ReleaseMessages, SendTagged
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.life.covering import await_covered
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
@@ -211,14 +209,14 @@ class KeepingPort(DriverPort):
                 receiver,
                 channel.handed,
                 lambda call_id, first_open: host.answered.remote(pack((self.name, call_id, first_open))),
-                lambda tags, call_id: when_answered(
+                lambda tags, call_id: door.when_answered(
                     tags, lambda answer: self._answered_again(receiver, call_id, answer)
                 ),
             )
 
     def _answered_again(self, receiver: str, call_id: int, answer: Any) -> None:
         """On Ray's own thread."""
-        if isinstance(answer, ray.exceptions.RayActorError):
+        if isinstance(answer, door.NotReached):
             self._ask_why(receiver)
         with self.lock:
             port = self.latest

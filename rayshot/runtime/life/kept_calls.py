@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-import ray
-
 from rayshot.errors import NoAnswer
 from rayshot.protocol.driver import AnswerArrived, Driver, DriverEffect
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.life.calls import Calls, unpack_tags
 
 
@@ -67,7 +66,7 @@ class KeptCalls(Calls):
             asked_in = life or asked_in
             known = number if number <= self._numbered(receiver) else 0
             effects = self._arrived(AnswerArrived(tags, receiver, known, asked_in))
-        elif isinstance(answer, ray.exceptions.RayTaskError) and isinstance(answer.cause, NoAnswer):
+        elif isinstance(answer, door.Raised) and isinstance(answer.cause, NoAnswer):
             asked_in = present  # it was handled, and its outcome is lost
             effects = self._arrived(AnswerArrived((), receiver, number, present))
         if number and asked_in < present:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 from weakref import WeakSet
 
-import ray
-
 from rayshot.errors import SystemDown
+from rayshot.runtime.door import door
 
 SILENT_S = 1.0
 WAIT_S = 30.0
@@ -58,7 +57,7 @@ def wait_at_exit(port: Port) -> None:
 
 def _leave() -> None:
     try:
-        if ray.is_initialized():
+        if door.is_joined():
             _wait()
     finally:
         for port in _known():

@@ -13,7 +13,7 @@ from rayshot.protocol.driver import Driver, DriverEffect, Offer, OfferTaken
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door
 from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
@@ -82,7 +82,7 @@ class LettingGo:
         self._asks = True
         numbers = (dict(offer.sent), dict(offer.received))
         answer = port.identity.coordinator.let_go.remote(port.name, port.incarnation, *numbers)
-        when_answered(answer, lambda may: port.peers.submit(lambda: self._answered(offer, may)))
+        door.when_answered(answer, lambda may: port.peers.submit(lambda: self._answered(offer, may)))
 
     def _answered(self, offer: Offer, may: Any) -> None:
         """Takes the lock. `may` is an error if the coordinator is just being restarted."""

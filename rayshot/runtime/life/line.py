@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import ray
-
 from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.suggestion import did_you_mean
+from rayshot.runtime.door import door
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
@@ -103,25 +102,25 @@ class Line:
         """The answers of these hosts (default: all) by actor name. None for a host that lives but does not answer."""
         hosts = self.hosts() if hosts is None else hosts
         refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
-        ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
+        ready, silent = door.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
         if silent:
             names = some_names(name for name, ref in refs.items() if ref in silent)
             log.warning("no answer within %g s from %s: does the process hang?", ANSWER_S, names)
         answers = {}
         for name, ref in refs.items():
-            with contextlib.suppress(ray.exceptions.RayActorError):
-                answers[name] = ray.get(ref) if ref in ready else None
+            with contextlib.suppress(door.NotReached):
+                answers[name] = door.get(ref) if ref in ready else None
         return answers
 
     def answer(self, ref: Any, within_s: float) -> Any:
-        """The coordinator's answer. Raises NoAnswer, and ActorUnavailableError if it died and Ray starts it again."""
+        """The coordinator's answer. Raises NoAnswer, and Unavailable if it died and Ray starts it again."""
         try:
             return self.get(ref, the_coordinator(self.name), within_s)
-        except (ray.exceptions.ActorUnavailableError, RayshotError):  # some of our errors are RayActorErrors too
+        except (door.Unavailable, RayshotError):  # some of our errors are NotReached too
             raise
-        except ray.exceptions.RayActorError as error:
+        except door.NotReached as error:
             if self.port.has_coordinator:
-                raise ray.exceptions.ActorUnavailableError(
+                raise door.Unavailable(
                     f"{the_coordinator(self.name)} died, and Ray starts it again", self.port.identity.life
                 ) from error
             raise SystemStopped(

@@ -1,11 +1,8 @@
 """What every beginning of a life needs: a cluster, a storage, room, and a coordinator."""
 
-import logging
 import os
 import time
 from typing import Any
-
-import ray
 
 import rayshot
 from rayshot.errors import ClusterRefused, ConfigError, NoAnswer, RayshotError, SystemRecovering
@@ -16,8 +13,9 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.coordinator.birth import UNWATCHED_S
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
 from rayshot.runtime.coordinator.taking_down import take_down
-from rayshot.runtime.door.cluster import connect, connected_to, refuse_client
-from rayshot.runtime.door.naming import NAMESPACE, coordinator_name, find_coordinator
+from rayshot.runtime.door import door
+from rayshot.runtime.door.cluster import connected_to
+from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -54,17 +52,6 @@ def check_arguments(name: str, snapshot: SnapshotConfig | None, failure: Failure
     check_config(snapshot or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
     check_trace(trace)
-
-
-def ensure_ray() -> None:
-    """Call `ray.init()` if nobody has. Raises ClusterUnreachable or ClusterRefused if RAY_ADDRESS leads nowhere."""
-    refuse_client()
-    if ray.is_initialized():
-        return
-    if os.environ.get("RAY_ADDRESS", "local") not in ("", "auto", "local"):
-        connect()
-    else:
-        ray.init(include_dashboard=False, logging_level=logging.WARNING)
 
 
 def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
@@ -132,22 +119,16 @@ def await_start(name: str, coordinator: Any, patience_s: float) -> str:
 def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
     """Make the coordinator of a new life.
 
-    Raises NoAnswer, SystemRecovering, and Ray's ActorAlreadyExistsError if one exists.
+    Raises NoAnswer, SystemRecovering, and NameUsed if one exists.
     """
-    coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
-    coordinator = coordinator_class.options(
-        name=coordinator_name(settings.system),
-        namespace=NAMESPACE,
-        lifetime="detached",
-        max_restarts=-1,
-        allow_out_of_order_execution=True,  # otherwise calls wait 30 s for one that was lost before them
-    ).remote(settings)
+    name = coordinator_name(settings.system)
+    coordinator = door.make(Coordinator, GROUPS, name, settings, restarts=True, num_cpus=0)
     if settings.loading or settings.beginning:
         coordinator.watch_starter.remote([coordinator.stay.remote()])
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)
-    except (ray.exceptions.RayError, NoAnswer, SystemRecovering) as error:
+    except (door.CallFailed, NoAnswer, SystemRecovering) as error:
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):
@@ -167,7 +148,7 @@ def make_room(system: str) -> None:
         return
     try:
         state = await_start(system, running, DEATH_S)
-    except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it again
+    except door.NotReached:  # its process is gone, and Ray does not start it again
         state = STOPPED
     if state != STOPPED:
         raise ConfigError(

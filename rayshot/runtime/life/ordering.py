@@ -4,11 +4,10 @@ import time
 from contextlib import suppress
 from math import inf
 
-import ray
-
 from rayshot.errors import NoAnswer, SnapshotAborted, SystemRecovering
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.door import door
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.progress import describe, wait_with_progress
 from rayshot.runtime.wire.answers import SILENT_S, the_coordinator
@@ -43,7 +42,7 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
         return min(PING_S, max(1.0, deadline - time.monotonic()))
 
     def is_there(timeout_s: float) -> bool:
-        ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
+        ready, _ = door.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
         if not ready and time.monotonic() >= deadline:
             raise NoAnswer(
                 "the snapshot is not there in the time that it was given, and may still be committed: see "
@@ -57,13 +56,13 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
     def progress() -> str:
         try:
             return describe(line.answer(line.coordinator.status.remote(), limit_s()))
-        except (NoAnswer, ray.exceptions.ActorUnavailableError):  # `is_there` finds out what this means
+        except (NoAnswer, door.Unavailable):  # `is_there` finds out what this means
             return f"{the_coordinator(line.name)} does not say how far it is"
 
     try:
         wait_with_progress(is_there, progress)
         committed: Committed = line.answer(ref, PING_S)
-    except ray.exceptions.ActorUnavailableError as error:
+    except door.Unavailable as error:
         if deadline - time.monotonic() > SILENT_S:
             with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
                 line.check_running()

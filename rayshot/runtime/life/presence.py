@@ -4,11 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
-from rayshot.runtime.door.futures import when_answered
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.naming import is_coordinator
-from rayshot.runtime.door.state import own_place
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 AGAIN_S = 0.5
@@ -40,13 +37,13 @@ class Presence:
     def end(self) -> None:
         """Tell the coordinator to count this driver as dead, and announce it no more."""
         self._over = True
-        if ray.is_initialized():  # otherwise to ask would start Ray
+        if door.is_joined():  # otherwise to ask would start Ray
             self._coordinator.give_up_driver.remote(self._name)
 
     def _announce(self) -> None:
         self._held = self._coordinator.stay.remote()
-        when_answered(self._held, self._ended)
-        self._coordinator.watch_driver.remote(self._name, [self._held], own_place())
+        door.when_answered(self._held, self._ended)
+        self._coordinator.watch_driver.remote(self._name, [self._held], here.place())
 
     def _ended(self, error: object) -> None:
         """The coordinator's process is gone, or its connection was lost."""
@@ -57,5 +54,5 @@ class Presence:
             self._on_gone(detail)
             return
         time.sleep(AGAIN_S)
-        if ray.is_initialized() and not self._over:  # the program may have left the cluster
+        if door.is_joined() and not self._over:  # the program may have left the cluster
             self._announce()

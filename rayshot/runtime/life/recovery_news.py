@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 log = logging.getLogger("rayshot")
@@ -56,11 +55,11 @@ class RecoverySubscription:
     def _fetch(self, life: int) -> tuple[RecoveryReport, ...]:
         while not self._over and life > self._told:
             try:
-                found: tuple[RecoveryReport, ...] = ray.get(self._coordinator.recoveries.remote(self._told, life))
-            except ray.exceptions.ActorDiedError as error:
+                found: tuple[RecoveryReport, ...] = door.get(self._coordinator.recoveries.remote(self._told, life))
+            except door.Died as error:
                 log.debug("no report of life %d: %s", life, error)
                 return ()
-            except ray.exceptions.RayError as error:
+            except door.CallFailed as error:
                 log.debug("no report of life %d yet: %s", life, error)
                 time.sleep(AGAIN_S)
             else:

@@ -2,11 +2,10 @@
 
 import logging
 
-import ray
-
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.model.configuration import CLAIM, FailureConfig, SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
@@ -53,7 +52,7 @@ def go_on_from(
             failure=configs[1],
             trace=before.trace,
         )
-    except (RayshotError, ray.exceptions.RayError) as error:
+    except (RayshotError, door.CallFailed) as error:
         evidence = error.evidence if isinstance(error, RayshotError) else {}
         if isinstance(error, ConfigError) and find_coordinator(system) is not None:
             advice = f"Another program has begun a life of it: rayshot.attach({system!r}) reaches that life"

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import ray
-
 from rayshot.errors import Damaged, HookFailed, Incompatible, OutsideRefused, RestoreFailed
 from rayshot.model.resolution import Fit
 from rayshot.protocol.recovery import pause_behind
@@ -16,6 +14,7 @@ from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.watching import in_short
+from rayshot.runtime.door import door
 from rayshot.runtime.life.progress import wait_with_progress
 from rayshot.runtime.wire.answers import get_answer, the_coordinator
 from rayshot.runtime.wire.fitted import Fitted
@@ -79,7 +78,7 @@ class _Loading:
                 time.sleep(LOOK_S)
                 return False
             patience_s = min(timeout_s, LOOK_S if self._pauses else START_S)
-            loaded, _ = ray.wait([*self._waiting], num_returns=1, timeout=patience_s)
+            loaded, _ = door.wait([*self._waiting], num_returns=1, timeout=patience_s)
             for answer in loaded:
                 self._settle(answer)
             if loaded:
@@ -95,7 +94,7 @@ class _Loading:
     def kill_all(self) -> None:
         """End all actors that were made, also those that are still starting and that the coordinator does not know."""
         for host in self._hosts.values():
-            ray.kill(host)
+            door.kill(host)
 
     def _make(self, name: str) -> None:
         self._starts[name] += 1
@@ -106,11 +105,11 @@ class _Loading:
         """An actor has answered. If its load failed, raise the error, unless another try may help."""
         name = self._waiting.pop(answer)
         try:
-            ray.get(answer)
-        except ray.exceptions.ActorDiedError as error:
+            door.get(answer)
+        except door.Died as error:
             if name in self._joined() or not self._retry(name, in_short(error), hopeless=error.actor_init_failed):
                 raise  # the coordinator gives up if one that has joined dies
-        except ray.exceptions.RayTaskError as error:
+        except door.Raised as error:
             cause = error.cause
             if not isinstance(cause, Damaged | Incompatible):
                 raise
@@ -125,7 +124,7 @@ class _Loading:
         self._trouble = f"{name} could not be loaded, try {self._starts[name]}: {why}"
         log.warning("%s. It is loaded again%s", self._trouble, f" in {pause_s:g} s" if pause_s else "")
         get_answer(self._identity.coordinator.lose.remote(name), the_coordinator(self._identity.system))
-        ray.kill(self._hosts[name])
+        door.kill(self._hosts[name])
         self._pauses[name] = time.monotonic() + pause_s
         return True
 
@@ -145,7 +144,7 @@ class _Loading:
                 actors=absent,
             )
         answers = {name: self._hosts[name].status.remote() for name in names}
-        ready, _ = ray.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
+        ready, _ = door.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
         if hung := [name for name, answer in answers.items() if answer not in ready]:
             raise RestoreFailed(
                 f"nothing was restored: {some_names(hung)} has not loaded within {START_S:g} s, and its process does "

@@ -5,21 +5,20 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import ray
-
 from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.model.configuration import FailureConfig, HashSeed, SnapshotConfig, Trace, draw_hash_seed
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
+from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import (
     await_start,
     check_arguments,
-    ensure_ray,
     is_local,
     locate,
     make_room,
@@ -95,7 +94,7 @@ def resume(
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
     location, store = locate(storage)
-    ensure_ray()
+    join_or_start()
     running = _find_running(name)
     if running is not None:
         return attach_to(name, running, location)
@@ -129,7 +128,7 @@ def resume(
         configs = failure.snapshots(snapshot), failure
         settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True, hash_seed=seed)
         return _begin(System(start(settings, keyring)), begin)
-    except (ConfigError, ray.exceptions.ActorAlreadyExistsError) as error:
+    except (ConfigError, door.NameUsed) as error:
         running = _find_running(name)
         if running is None and isinstance(error, ConfigError):
             raise
@@ -172,7 +171,7 @@ def _find_running(name: str) -> Any | None:
         return None
     try:
         return None if await_start(name, coordinator, ATTACH_S) == STOPPED else coordinator
-    except ray.exceptions.RayActorError:
+    except door.NotReached:
         return None
 
 

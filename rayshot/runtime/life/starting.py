@@ -3,8 +3,6 @@
 import os
 from typing import Any
 
-import ray
-
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import (
     NO_CLAIM,
@@ -19,10 +17,12 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.door.naming import NAMESPACE, coordinator_name, find_coordinator
+from rayshot.runtime.door import door
+from rayshot.runtime.door.cluster import join_or_start
+from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.life.bringing_back import Choice, bring_back
 from rayshot.runtime.life.fitting import Fitting
-from rayshot.runtime.life.opening import await_start, check_arguments, ensure_ray, identify, is_local, locate, start
+from rayshot.runtime.life.opening import await_start, check_arguments, identify, is_local, locate, start
 from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
@@ -77,7 +77,7 @@ def init(
     check_arguments(name, snapshot, failure, trace)
     seed = draw_hash_seed(hash_seed)
     location, store = locate(storage)
-    ensure_ray()
+    join_or_start()
     running = find_coordinator(name)
     if running is not None:
         return attach_to(name, running, location)
@@ -91,8 +91,8 @@ def init(
     settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh, hash_seed=seed)
     try:
         return System(start(settings, keyring))
-    except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
-        return attach_to(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
+    except door.NameUsed:  # somebody else was faster
+        return attach_to(name, door.find(coordinator_name(name)), location)
 
 
 def restore(

@@ -4,12 +4,11 @@ import logging
 import time
 from collections.abc import Collection
 
-import ray
-
 from rayshot.errors import ConfigError, NameTaken, RayshotError
 from rayshot.protocol.driver import CutCommitted, RolledBack
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.door import door
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.presence import AGAIN_S
 from rayshot.runtime.wire.following import Covered, WentBack
@@ -69,14 +68,14 @@ class Heir:
             over = self._old.ended.keys()
         for name in sorted(missing, key=over.__contains__):  # processes start slowly: first of those that live on
             specification = missing[name]
-            if name in self._made or not ray.is_initialized():  # otherwise to ask would start Ray anew
+            if name in self._made or not door.is_joined():  # otherwise to ask would start Ray anew
                 continue
             try:
                 if port.is_there(name) is None:
                     port.peers.know(name, spawn_host(Host, port.identity, specification, name, maker=port.name))
             except (NameTaken, ConfigError) as error:
                 log.warning("%s: actor %r cannot be made again: %s", port.name, name, error)
-            except (RayshotError, ray.exceptions.RayError) as error:
+            except (RayshotError, door.CallFailed) as error:
                 log.warning("%s: actor %r cannot be made again yet: %r", port.name, name, error)
                 time.sleep(AGAIN_S)
                 continue

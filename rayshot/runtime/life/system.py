@@ -10,8 +10,6 @@ from math import inf
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import ray
-
 from rayshot.errors import (
     ActorNotFound,
     ConfigError,
@@ -36,6 +34,7 @@ from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
+from rayshot.runtime.door import door
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.coming_back import ComesBack
 from rayshot.runtime.life.drain import Drain
@@ -199,7 +198,7 @@ class System(ComesBack):
                 raise self._line.no_actor(name, hosts)
         try:
             self._line.get(hosts[names[0]].open_channel.remote(names[1]), f"actor {names[0]!r}", SILENT_S)
-        except ray.exceptions.RayActorError:
+        except door.NotReached:
             raise ActorExited(self._line.fate(names[0]), actor=names[0]) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
@@ -480,7 +479,7 @@ class System(ComesBack):
         self._line.closed = True
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        if ray.is_initialized() and self._port.lasting.left is None:  # else Ray would look in another cluster
+        if door.is_joined() and self._port.lasting.left is None:  # else Ray would look in another cluster
             try:
                 take_down(self.name, self._coordinator, self.incarnation)
             except BaseException:  # Ray's control service may not answer now

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-import ray
-
 from rayshot.errors import ConfigError, RayshotError
+from rayshot.runtime.door import door
 
 log = logging.getLogger("rayshot")
 _leaving: list[threading.Thread] = []
@@ -37,7 +36,7 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
     def end() -> None:
         try:
             log.warning("SIGTERM: %s", leave())
-        except (RayshotError, ray.exceptions.RayError) as error:
+        except (RayshotError, door.CallFailed) as error:
             log.warning("SIGTERM: no savepoint, so the last snapshot counts: %s", error)
         finally:
             over.set()
@@ -63,7 +62,7 @@ def _await_leaving() -> None:
         for thread in _leaving:  # it grows where several systems leave in turn
             thread.join()
     except SystemExit as end:  # Ray ends a program so, but it has no effect while a program already ends
-        ray.shutdown()
+        door.leave()
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):
                 stream.flush()

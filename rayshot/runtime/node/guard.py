@@ -10,9 +10,7 @@ import threading
 import time
 from typing import Any
 
-import ray
-
-from rayshot.runtime.door import notes
+from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.door.silence import Silence
 from rayshot.runtime.door.state import runs_here
@@ -50,4 +48,4 @@ class Guard:
 
     def _replace(self, coordinator: Any) -> None:
         notes.of_silence(self._system).put("at", str(time.time()).encode())
-        ray.kill(coordinator, no_restart=False)
+        door.restart(coordinator)

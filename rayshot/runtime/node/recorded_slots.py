@@ -11,8 +11,6 @@ from functools import partial
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ray
-
 from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import cut_frame, method_of_encoded, read_frames
 from rayshot.format.pickle_bytes import holds_code
@@ -20,6 +18,7 @@ from rayshot.format.pickling import CLOUDPICKLE, PICKLE, dump_object, dump_state
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
 from rayshot.protocol.cut import ChannelCut
 from rayshot.runtime.channel.beside import Slots, cause_of, dump_error
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.reports import HandedOver, Recorded
 
 if TYPE_CHECKING:  # what a vault and a restore need; an actor's process starts sooner without it
@@ -140,8 +139,8 @@ class SlotWriter:
 
     def _get(self, reference: Any, say: Callable[[str], str], where: str) -> Any:
         try:
-            return ray.get(reference, timeout=max(0.0, self._deadline - time.monotonic()))
-        except ray.exceptions.GetTimeoutError as error:
+            return door.get(reference, timeout=max(0.0, self._deadline - time.monotonic()))
+        except door.TimedOut as error:
             raise StateNotSerializable(f"{say(where)} was not ready before the snapshot's deadline") from error
         except Exception as error:  # the error of a task can have any class
             raise _LostError(cause_of(error)) from error
@@ -177,4 +176,4 @@ def restored_slots(
 def _stored(parts: Sequence[Any]) -> StoredValue:
     if sum(memoryview(part).nbytes for part in parts) <= LARGE_BYTES:
         return StoredValue(parts)
-    return StoredValue(None, ray.put([*map(PickleBuffer, parts)]))
+    return StoredValue(None, door.put([*map(PickleBuffer, parts)]))

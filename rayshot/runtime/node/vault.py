@@ -14,8 +14,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from rayshot.errors import RayshotError, StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
@@ -24,6 +22,7 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 from rayshot.proving.proofs import RecordedState
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.sigterm import die_at_sigterm
@@ -63,7 +62,7 @@ class Vault:
         self._guard = Guard(system)
         self._guard.start()
 
-    @ray.method(concurrency_group="store")
+    @door.method("store")
     def store(
         self,
         packed_share: bytes,
@@ -106,7 +105,7 @@ class Vault:
             stored = _write(writer, held, share, traces, SlotWriter(writer, deadline), check_life)
             return pack_stored(replace(stored, proofs=proofs.finish((deadline - time.monotonic()) / 2)))
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def give_up_lives(self, last: int) -> None:
         """The system went back to a snapshot: store nothing more of the lives up to `last`, as nothing can commit it.
 
@@ -114,32 +113,32 @@ class Vault:
         """
         self._lives_over = last
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def hold_keys(self, keyring: Keyring) -> None:
         """Hold the system's keys in memory, for a coordinator that is started again."""
         self._keyring = keyring
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def keys(self) -> Keyring | None:
         """The keys that `hold_keys` has given; None if it has given none."""
         return self._keyring
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def hold_fit(self, fitted: Fitted | None) -> None:
         """Hold in memory how a snapshot fits, for a coordinator that is started again; None: it is needed no more."""
         self._fitted = fitted
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def fit(self) -> Fitted | None:
         """What `hold_fit` has given."""
         return self._fitted
 
-    @ray.method(concurrency_group="store")
+    @door.method("store")
     def sweep(self) -> None:
         """A snapshot was aborted, maybe because an actor died: remove the spools of dead actors."""
         sweep_spools(spool_folder())
 
-    @ray.method(concurrency_group="control")
+    @door.method("control")
     def clean_up(self) -> None:
         """The system is shut down: remove the spools of its actors.
 
@@ -150,11 +149,11 @@ class Vault:
         while sweep_spools(spool_folder()) and time.monotonic() < deadline:
             time.sleep(DYING_POLL_S)
 
-    @ray.method(concurrency_group="hello")
+    @door.method("hello")
     def hello(self) -> None:
         """Answers at once, whatever else is done here."""
 
-    @ray.method(concurrency_group="watch")
+    @door.method("watch")
     def watch(self) -> None:
         """Stays pending while this process lives."""
         self._ended.wait()
@@ -230,7 +229,7 @@ def _write(
             shapes = captured.shapes
         actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state, shapes)
     return Stored(
-        ray.util.get_node_ip_address(),
+        here.address(),
         actors,
         {channel: blobs[ticket] for channel, ticket in outboxes.items()},
         {channel: blobs[ticket] for channel, ticket in mailboxes.items()},
@@ -262,11 +261,11 @@ def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -
 
         def get(reference: Any, path: str = found.path) -> Any:
             try:
-                return ray.get(reference, timeout=max(0.0, deadline - time.monotonic()))
-            except ray.exceptions.GetTimeoutError as error:
+                return door.get(reference, timeout=max(0.0, deadline - time.monotonic()))
+            except door.TimedOut as error:
                 message = f"the object of {path} was not ready before the snapshot's deadline"
                 raise StateNotSerializable(message, path=path) from error
-            except ray.exceptions.RayError as error:
+            except door.CallFailed as error:
                 message = f"the object of {path} cannot be read: {str(error).splitlines()[0]}"
                 raise StateNotSerializable(message, path=path) from error
 

@@ -6,12 +6,11 @@ a method returns one, `ray.get` raises it as it is.
 
 from typing import Any
 
-import ray
-
 from rayshot import errors
+from rayshot.runtime.door import door
 
 
-class ActorExited(errors.ActorExited, ray.exceptions.ActorDiedError):  # type: ignore[misc]  # both have attributes of an error
+class ActorExited(errors.ActorExited, door.Died):  # type: ignore[misc]  # both have attributes of an error
     """See `rayshot.errors`. `cause` is the exception of the constructor if that is the reason, else None."""
 
     def __init__(self, message: str, **evidence: Any) -> None:
@@ -19,7 +18,7 @@ class ActorExited(errors.ActorExited, ray.exceptions.ActorDiedError):  # type: i
         self.cause = self.__cause__ = evidence.get("cause")
 
 
-class ActorDied(errors.ActorDied, ray.exceptions.ActorDiedError):  # type: ignore[misc]  # as above
+class ActorDied(errors.ActorDied, door.Died):  # type: ignore[misc]  # as above
     """See `rayshot.errors`."""
 
     def __init__(self, message: str, **evidence: Any) -> None:
@@ -28,7 +27,7 @@ class ActorDied(errors.ActorDied, ray.exceptions.ActorDiedError):  # type: ignor
 
 def _begin(error: Any, message: str, evidence: dict[str, Any]) -> None:
     """Do what the constructors of both base classes do; one of them would need a record of Ray's."""
-    ray.exceptions.RayActorError.__init__(error, None, message)
+    door.NotReached.__init__(error, None, message)
     error.message, error.evidence = message, evidence
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import ray
-
 from rayshot.errors import NoAnswer, RayshotError, SystemRecovering
+from rayshot.runtime.door import door
 from rayshot.runtime.door.state import was_just_away
 
 log = logging.getLogger("rayshot")
@@ -21,15 +20,13 @@ CONTROL_SERVICE_S = 5.0
 
 RECOVERY_WAIT_S = 300.0
 """A program waits so many seconds for a system that goes back to a snapshot, then it gets SystemRecovering."""
-UNTIL_ANSWERED = -1
-"""A value for Ray's `max_task_retries`: Ray repeats calls that do not reach a process, not calls that raise there."""
 
 
 def get_answer(ref: Any, whom: str, within_s: float | None = SILENT_S) -> Any:
     """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds, if given."""
     try:
-        return ray.get(ref, timeout=within_s)
-    except ray.exceptions.GetTimeoutError as error:
+        return door.get(ref, timeout=within_s)
+    except door.TimedOut as error:
         raise NoAnswer(
             f"{whom} has not answered for {within_s:g} s: its process may be stopped, or its node cut off. It is not "
             f"known whether it did what it was asked to do. Let it go on, or end that process",
@@ -42,7 +39,7 @@ def get_told(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
     """As `get_answer`, but errors that rayshot raised there are raised here as they were, and not as Ray's."""
     try:
         return get_answer(ref, whom, within_s)
-    except ray.exceptions.RayTaskError as error:
+    except door.Raised as error:
         raise (error.cause if isinstance(error.cause, RayshotError) else error) from None
 
 

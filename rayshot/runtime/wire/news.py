@@ -6,9 +6,8 @@ result to a plain task before that, and the messages of that task must bring the
 
 from typing import Any
 
-import ray
-
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 
 
 class WithNews:
@@ -22,17 +21,17 @@ class WithNews:
         return _told, (self._value, *self._news)
 
 
-class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc]
+class ErrorWithNews(WithNews, door.Raised):  # type: ignore[misc]
     """A result that is an error, and that Ray must see as an error."""
 
-    def __init__(self, error: ray.exceptions.RayTaskError, *news: Any) -> None:
+    def __init__(self, error: door.Raised, *news: Any) -> None:
         self.__dict__.update(error.__dict__)
         super().__init__(error, *news)
 
 
 def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
     """The value, wrapped if there is news; `life` is the life of the actor that answered."""
-    wrapped = ErrorWithNews if isinstance(value, ray.exceptions.RayTaskError) else WithNews
+    wrapped = ErrorWithNews if isinstance(value, door.Raised) else WithNews
     return wrapped(value, life, tags) if tags else value
 
 

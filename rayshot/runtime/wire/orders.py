@@ -10,11 +10,9 @@ Ray repeats an order that is lost on its way. Each says a fact that stays true, 
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
-import ray
-
-from rayshot.runtime.wire.answers import UNTIL_ANSWERED
+from rayshot.runtime.door import door
 
 H = TypeVar("H", bound="Obedient")
 P = ParamSpec("P")
@@ -55,7 +53,4 @@ def order(method: Callable[Concatenate[H, T, P], R]) -> Callable[Concatenate[H, 
         return None if obedient is None else method(host, obedient, *args, **kwargs)
 
     del obeyed.__wrapped__  # Ray must read this signature, which has the issuer
-    marked: Callable[Concatenate[H, Issuer, P], R | None] = ray.method(
-        concurrency_group="control", max_task_retries=UNTIL_ANSWERED
-    )(obeyed)
-    return marked
+    return cast("Callable[Concatenate[H, Issuer, P], R | None]", door.method("control", again=True)(obeyed))
