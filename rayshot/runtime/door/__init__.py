@@ -1,1 +1,1 @@
-"""Ray itself: the cluster, and all that rayshot uses of Ray that has no public name. No other room knows such names."""
+"""The only room of the runtime that imports Ray. Other rooms make, call and find processes through `door`."""
