@@ -37,7 +37,7 @@ class Waiting:
         """The node on which it is ready; None before it is."""
         try:
             return str(door.get(self.answer, timeout=0))
-        except (door.TimedOut, door.CallFailed):
+        except door.CallFailed:
             return None
 
 

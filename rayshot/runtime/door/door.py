@@ -22,7 +22,7 @@ _WITHOUT_END = -1
 # Errors --------------------------------------------------------------------------------------------------------------
 
 CallFailed = ray.exceptions.RayError
-"""All that a call can fail with: one of the next six, or an error of Ray's that has no name here."""
+"""All that a call can fail with: the errors below, and those of Ray's that have no name here."""
 Raised = ray.exceptions.RayTaskError
 """The called method raised `cause`."""
 NotReached = ray.exceptions.RayActorError
