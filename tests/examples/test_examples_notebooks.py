@@ -15,7 +15,16 @@ PLOTLY = "application/vnd.plotly.v1+json"
 A_TIME = re.compile(r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d")
 
 
-@pytest.fixture(scope="module", params=NAMES)
+FIRST, *OTHERS = NAMES
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        FIRST,
+        *(pytest.param(name, marks=pytest.mark.wide("each notebook is a session of Spark")) for name in OTHERS),
+    ],
+)
 def both(request):
     """A notebook as it is kept, and as it comes out now."""
     kept = read(request.param)

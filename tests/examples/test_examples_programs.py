@@ -20,6 +20,7 @@ def test_the_bank_holds_all_its_money_in_the_snapshot_and_after_the_restore(run_
         assert restored == "restored: [100, 100], 200 in all"
 
 
+@pytest.mark.wide("one more program that runs twice")
 @pytest.mark.acceptance("X5")
 def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_program, tmp_path):
     for _ in TWICE:
@@ -31,6 +32,7 @@ def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_progra
         assert lines[-1] == "the same as without the crash: True, over 30,000 events"
 
 
+@pytest.mark.wide("one more program, with a JVM of its own")
 @pytest.mark.spark
 def test_shops_begin_with_the_prices_that_spark_found_in_a_snapshot_and_earn_more(run_program, tmp_path):
     first, *towns = run_program("examples/round_trip.py", tmp_path)

@@ -140,6 +140,7 @@ def upgrade(cluster, tmp_path):
     return run
 
 
+@pytest.mark.wide("an upgrade and its way back with real pods: three minutes")
 @pytest.mark.ray
 @pytest.mark.skipif(not name_spaces_can_be_made(), reason="this user may make no name space of processes")
 def test_a_version_that_commits_and_dies_gives_way_to_the_old_one_from_the_savepoint_and_a_good_one_stays(

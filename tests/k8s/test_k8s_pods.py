@@ -16,6 +16,7 @@ from tests.k8s.rayjob import WHY_NOT, RayJob
 from tests.pods import BIN
 
 pytestmark = [
+    pytest.mark.wide("a cluster of pods, with certificates: a minute and a half"),
     pytest.mark.ray,
     pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""),
 ]

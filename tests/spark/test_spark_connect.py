@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.wide("a server of Spark of its own")
 @pytest.mark.spark
 def test_tables_functions_and_streams_work_under_spark_connect(storage: Path, tmp_path: Path) -> None:
     environment = {

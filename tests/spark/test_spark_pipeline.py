@@ -57,6 +57,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.sampled("one more format of a lake", keeps=1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_writers_killed_behind_each_commit_leave_what_the_next_one_makes_exact(
     system: SystemView, lake: Path, form: str
@@ -68,6 +69,7 @@ def test_writers_killed_behind_each_commit_leave_what_the_next_one_makes_exact(
     assert_exact(lake, system)
 
 
+@pytest.mark.sampled("one more format or table", keeps=1)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("form", "table"),
@@ -121,6 +123,7 @@ def test_what_runs_on_writes_what_comes_counts_gaps_and_stops_between_batches(
     assert spark.streams.active == []
 
 
+@pytest.mark.sampled("one more way in which a storage is another one", keeps=1)
 @pytest.mark.spark
 @pytest.mark.parametrize("instead", [0, 5, 9])
 def test_a_storage_that_is_gone_or_another_one_ends_a_pipeline_that_runs_with_a_typed_error(

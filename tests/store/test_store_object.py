@@ -33,6 +33,7 @@ def test_stores_in_one_bucket_see_nothing_of_each_other(s3: S3Server) -> None:
     assert [entry.key for entry in open_store(s3.address("isolation")).list()] == ["a/x/y"]
 
 
+@pytest.mark.wide("64 threads at one server")
 @pytest.mark.acceptance("D9")
 def test_of_64_threads_that_race_for_one_key_one_wins(s3: S3Server) -> None:
     store = open_store(s3.address("race"))
@@ -41,6 +42,7 @@ def test_of_64_threads_that_race_for_one_key_one_wins(s3: S3Server) -> None:
     assert len(won) == 1
 
 
+@pytest.mark.wide("64 threads at one server")
 @pytest.mark.acceptance("D9")
 def test_of_all_who_race_for_a_key_one_wins_for_every_key(s3: S3Server, in_full: bool) -> None:
     store = open_store(s3.address("races"))
