@@ -150,6 +150,7 @@ class _Listing:
         self.channels = channels
 
 
+@pytest.mark.wide("slow")
 def test_an_option_reads_one_channel_of_many(store):
     states = {f"a{number}": {} for number in range(50)}
     flows = {("driver:main", name): Flow(sent=9_000, method=f"deposit_{name}") for name in states}

@@ -70,6 +70,7 @@ def test_options_are_those_of_spark_with_names_of_python(storage):
         storage.table(snapshot="7-coordinator-7")
 
 
+@pytest.mark.wide("slow")
 def test_tables_that_are_read_in_turns_show_secrets_each_by_its_own_options():
     store = MemoryStore()
     states = {f"a{number}": {"password": "hunter2", "x": number} for number in range(9_000)}

@@ -40,6 +40,7 @@ def test_a_wrong_count_is_an_error(wrong):
         check(wrong, BATCH, 1000)
 
 
+@pytest.mark.wide("slow")
 def test_an_environment_that_could_not_be_made_says_what_pip_said_last(tmp_path, monkeypatch):
     monkeypatch.setenv(environment.FOLDER_VARIABLE, str(tmp_path))
     assert environment.python_of("bytewax") is None
@@ -62,6 +63,7 @@ def test_a_short_run_downloads_nothing_and_says_who_was_not_run(tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 def test_rayshot_counts_exactly_after_all_of_its_processes_were_killed():
     recovered = recover(Task("rayshot", "rayshot_count", 2000 * BATCH, 1000, 0.2, warm_share=0.05), 1.5)

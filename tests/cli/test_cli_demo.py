@@ -39,6 +39,7 @@ def run(environment, folder, *arguments):
     )
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 def test_from_nothing_to_snapshots_worth_looking_at_and_on_from_there(environment, tmp_path):
     """The cluster at RAY_ADDRESS is left alone, though it is not even there."""
@@ -73,6 +74,7 @@ def test_from_nothing_to_snapshots_worth_looking_at_and_on_from_there(environmen
     assert {one.id.incarnation for one in view.snapshots()} == {1, 2, 3, 4}
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 @pytest.mark.parametrize("when", ["its own starts", "the bank opens", "a snapshot each"])
 def test_when_it_is_interrupted_nothing_stays_but_what_was_committed(environment, tmp_path, when):
@@ -88,6 +90,7 @@ def test_when_it_is_interrupted_nothing_stays_but_what_was_committed(environment
     assert "Traceback" not in complaint
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 def test_where_no_ray_starts_one_line_says_so_and_nothing_stays(environment, tmp_path):
     missing = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/nonexistent/token"}

@@ -52,6 +52,7 @@ def test_an_output_that_knows_few_characters_changes_no_verdict(shots: Path, tmp
     assert b"\\u2713  chunks" in (tmp_path / "printed").read_bytes()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
 @pytest.mark.parametrize("command", [["list", "--json"], ["show"], ["verify"], ["--help"]], ids=" ".join)
 def test_an_output_without_room_is_one_line_and_no_verdict(shots: Path, command: list[str]) -> None:
@@ -149,6 +150,7 @@ def test_with_json_damage_is_a_document_too(shots: Path) -> None:
     assert json.loads(refused.stdout)["error"]["kind"] == "bad_manifest"
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("what", ["FORMAT", "manifest", "chunk", "log"])
 def test_a_named_pipe_in_a_storage_keeps_no_command_waiting(shots: Path, what: str) -> None:
     snapshot = committed(LocalStore(shots))[-1]

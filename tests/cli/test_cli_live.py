@@ -84,6 +84,7 @@ def test_a_day_of_a_system(command, program, tmp_path):
     assert [one["snapshot"] for one in listed["systems"][0]["snapshots"]][-1] == "1-stopped-4"
 
 
+@pytest.mark.wide("slow")
 def test_the_page_shows_what_the_commands_print(command, program, tmp_path):
     page = (ROOT / "docs" / "operating.md").read_text()
     block = re.search(r"```console\n(.*?)```", page, re.DOTALL)[1]
@@ -112,6 +113,7 @@ def blotted(text):
     return text.strip().splitlines()
 
 
+@pytest.mark.wide("slow")
 def test_where_no_cluster_is_a_command_ends_at_once_or_waits(command, pod):
     nowhere = f"127.0.0.1:{free_port()}"
     done = command("snapshot", "--address", nowhere, "--json", code=20)
@@ -122,6 +124,7 @@ def test_where_no_cluster_is_a_command_ends_at_once_or_waits(command, pod):
     assert "ray://" in command("status", "--address", "ray://127.0.0.1:10001", "--wait", "running", code=20).stderr
 
 
+@pytest.mark.wide("slow")
 def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
     program()
     closed = ["-c", "import os, sys; os.close(2); os.execv(sys.argv[1], sys.argv[1:])", PROGRAM]
@@ -131,6 +134,7 @@ def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
     assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running")
 
 
+@pytest.mark.wide("slow")
 def test_whoever_watches_through_a_pipe_reads_each_look(pod, program):
     program()
     pod.run(PROGRAM, "status", "bank", "--wait", "running", "--timeout", "100", RAY_ADDRESS=pod.address)
@@ -145,6 +149,7 @@ def test_whoever_watches_through_a_pipe_reads_each_look(pod, program):
         watching.wait()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.skipif(not name_spaces_can_be_made(), reason="only in a name space of its own is the storage a small one")
 def test_a_storage_without_room_aborts_a_snapshot_and_loses_none(pod, tmp_path):
     """In the pod's own name space, where the storage is all that fits into a mebibyte."""
@@ -177,6 +182,7 @@ def test_a_storage_without_room_aborts_a_snapshot_and_loses_none(pod, tmp_path):
         kill_children(program)
 
 
+@pytest.mark.wide("slow")
 def test_a_savepoint_says_that_its_head_went_away_before_it_was_there(program):
     doomed = Pod().wait()
     try:
@@ -199,6 +205,7 @@ def test_a_savepoint_says_that_its_head_went_away_before_it_was_there(program):
         doomed.end()
 
 
+@pytest.mark.wide("slow")
 def test_waiting_outlives_a_head_that_is_replaced_and_ray_that_ends_its_process_meanwhile(program):
     """The last one: it ends its head, and begins another one at the same address."""
     old = Pod().wait()

@@ -55,6 +55,7 @@ def findings(pod, shots):
     return done, {one["what"]: one for one in json.loads(done.stdout)["findings"]}
 
 
+@pytest.mark.wide("slow")
 def test_a_folder_that_is_another_one_on_a_node_fails_and_what_was_written_is_gone(pod, shots):
     deadline = time.monotonic() + JOIN_S
     while True:
@@ -71,6 +72,7 @@ def test_a_folder_that_is_another_one_on_a_node_fails_and_what_was_written_is_go
     assert not [path for path in shots.iterdir() if path.name.startswith("check-")]
 
 
+@pytest.mark.wide("slow")
 def test_what_is_printed_names_each_thing_once_and_ends_with_the_sum(pod, shots):
     storage = ("--storage", shots / "none" / "such")
     own = {"RAY_JOB_STOP_WAIT_TIME_S": "7", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-this-program-alone"}

@@ -37,6 +37,7 @@ def run(step, cluster, storage):
     return done.stdout.splitlines()
 
 
+@pytest.mark.wide("slow")
 def test_a_running_system_moves_to_another_cluster_and_loses_nothing(two_clusters, tmp_path):
     here, there = two_clusters
     storage = str(tmp_path / "shots")

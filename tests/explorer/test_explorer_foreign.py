@@ -51,6 +51,7 @@ def hostile_states():
     return {name: {HOSTILE: HOSTILE, "list": [HOSTILE, {HOSTILE: 1}], "password": "sesame"} for name in NAMES}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("traced", [True, False])
 def test_hostile_names_attributes_labels_and_values_are_text(visit, repository, traced):
     label = HOSTILE.replace("\u202e", "")
@@ -82,6 +83,7 @@ def test_a_report_redacts_and_shows_what_was_asked_for(tmp_path, repository):
         assert ("sesame" in (tmp_path / "cut.html").read_text()) is found
 
 
+@pytest.mark.wide("slow")
 def test_a_system_without_a_trace_shows_the_counters_of_its_channels(visit, repository):
     make_snapshot(repository, Bank())
     page = visit()

@@ -54,6 +54,7 @@ def visit(request, browser, file):
     made.close()
 
 
+@pytest.mark.wide("slow")
 def test_each_message_in_flight_is_an_arrow_across_the_cut(visit, snapshot):
     assert snapshot.in_flight > 0
     assert visit.count(".cross") == snapshot.in_flight
@@ -67,6 +68,7 @@ def test_the_page_says_what_a_consistent_cut_is(visit):
     assert "This is the meaning of consistent" in visit.text("#why")
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_the_button_makes_one_instant_of_all_records(visit, snapshot):
     assert visit.count("[data-recorded]") == len(snapshot.actors)
     cut = snapshot_document(snapshot)["cut"]
@@ -81,6 +83,7 @@ def test_the_button_makes_one_instant_of_all_records(visit, snapshot):
     visit.assert_quiet()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("straight", [False, True])
 def test_no_arrow_leads_back(visit, straight):
     if straight:
@@ -89,6 +92,7 @@ def test_no_arrow_leads_back(visit, straight):
     assert max(visit.page.eval_on_selector_all(".arrow", script)) < 0
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_an_event_tells_what_was_called_and_when(visit):
     visit.page.locator(".event").first.wait_for()
     said = []
@@ -109,11 +113,13 @@ def test_the_animation_ends_where_the_still_picture_is(browser, file):
     moving.close()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_axe_finds_nothing(visit):
     found = Axe().run(visit.page)
     assert found.violations_count == 0, found.generate_report()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_arrow_keys_go_from_message_to_message(visit, snapshot):
     visit.page.locator(".cross[tabindex='0']").focus()
     first = visit.text(".said")

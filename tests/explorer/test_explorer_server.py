@@ -89,6 +89,7 @@ def test_other_hosts_and_other_methods_are_refused_with_the_cookie_too(shots):
         assert server.ask("/", method="POST", cookie="x=y").status == 405
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     "path",
     [
@@ -148,6 +149,7 @@ def test_a_damaged_snapshot_and_a_storage_that_vanishes_are_errors_of_one_answer
         assert server.interrupt() == (0, "Ctrl-C ends it\n")
 
 
+@pytest.mark.wide("slow")
 def test_a_browser_shows_hostile_names_as_text_and_asks_nobody_else(shots):
     with served(shots) as server, chromium() as browser:
         visit = Visit(browser, server.link)
@@ -162,6 +164,7 @@ def test_a_browser_shows_hostile_names_as_text_and_asks_nobody_else(shots):
         visit.close()
 
 
+@pytest.mark.wide("slow")
 def test_a_page_that_is_open_tells_what_is_gone_and_goes_on(shots):
     """A snapshot is deleted, then the server is started again on its port, for which the browser has no cookie."""
     with chromium() as browser:
@@ -182,6 +185,7 @@ def test_a_page_that_is_open_tells_what_is_gone_and_goes_on(shots):
             visit.close()
 
 
+@pytest.mark.wide("slow")
 def test_what_is_chosen_last_is_shown_though_an_earlier_answer_comes_later(shots):
     settled = "async () => { await (await fetch('data/storage')).text(); await new Promise(requestAnimationFrame); }"
     with served(shots) as server, chromium() as browser:

@@ -372,11 +372,13 @@ CUT = {
 }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=6)
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_work_that_a_few_bytes_ask_for_again_and_again_is_refused(name):
     assert judged(QUADRATIC[name] + b".") == "LimitExceeded"
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("name", CHEAP)
 def test_deep_and_shared_values_are_read_shown_and_compared(name):
     assert judged(CHEAP[name] + b".") == "same"
@@ -454,6 +456,7 @@ def test_every_cut_is_refused():
                 read(stream[:length])
 
 
+@pytest.mark.wide("slow")
 def test_every_flipped_bit_is_read_or_refused():
     for stream in STREAMS:
         for index in range(len(stream)):

@@ -285,6 +285,7 @@ def test_values_with_other_content_have_other_digests(one, other):
     assert content_digest([0, one]) != content_digest([0, other])
 
 
+@pytest.mark.wide("slow")
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.lists(ANY, min_size=2, max_size=2))
 def test_digests_agree_where_values_are_alike_and_nowhere_else(pair):
@@ -293,6 +294,7 @@ def test_digests_agree_where_values_are_alike_and_nowhere_else(pair):
     assert (content_digest(one) == content_digest(other)) is alike(one, other)
 
 
+@pytest.mark.wide("slow")
 def test_a_digest_ends_for_cycles_and_deep_and_shared_values():
     loop, other = [1], [1]
     loop.append(loop)

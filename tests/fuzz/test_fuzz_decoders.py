@@ -80,6 +80,7 @@ def test_every_decoder_has_seeds_and_every_seed_but_the_spoilt_ones_is_read():
     }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize("name", DECODERS)
 @settings(max_examples=150, derandomize=True, deadline=None, database=None)
 @given(
@@ -107,6 +108,7 @@ def test_the_watch_hears_what_it_must(deed):
         deed()
 
 
+@pytest.mark.wide("slow")
 def test_a_short_run_of_the_fuzzer_finds_nothing():
     pytest.importorskip("atheris")
     command = [sys.executable, "-m", "tests.fuzz", "--seconds", "3"]

@@ -51,6 +51,7 @@ def test_there_are_golden_files_and_their_log_names_two_snapshots(kept):
     assert (first.label, last.label) == (None, "payday")
 
 
+@pytest.mark.wide("slow")
 def test_every_byte_verifies_with_its_key_and_is_audited(kept):
     for snapshot in rayshot.open(HERE / kept).system("bank").snapshots():
         assert snapshot.verify([SigningKey(KEY.encode())]).trusted

@@ -79,6 +79,7 @@ def test_a_copy_is_the_same_snapshot_under_a_record_of_its_own(kept):
     assert copied.envelope == original.envelope
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.ray
 @pytest.mark.parametrize("storage", STORAGES)
 def test_it_is_restored_on_ray(cluster, kept, storage, tmp_path):

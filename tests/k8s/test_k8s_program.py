@@ -58,6 +58,7 @@ def test_the_bank_goes_on_when_the_driver_an_account_or_all_processes_are_killed
     assert {*re.findall(r"(\d+) in all", of_first.read_text() + log.read_text())} == {str(SUM)}
 
 
+@pytest.mark.wide("slow")
 def test_the_program_is_done_when_somebody_stops_the_bank_with_a_savepoint(pod, new_driver, tmp_path):
     driver, log = new_driver()
     await_line(log, r"life 1 runs")

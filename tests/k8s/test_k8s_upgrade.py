@@ -71,6 +71,7 @@ def test_the_new_version_goes_on_from_the_savepoint_which_is_the_latest_and_need
     assert "--cascade=foreground" in touching(calls)[0]  # else the old cluster may live beside the new one
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     "new",
     [
@@ -154,6 +155,7 @@ def test_wrong_use_is_told_and_does_nothing(upgrade, arguments):
     assert calls == []
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("failing", ["create configmap", "apply --filename"])
 def test_the_old_version_is_not_started_without_its_pin_nor_waited_for_where_it_cannot_be_made(upgrade, failing):
     code, line, _, state = upgrade(new=(None,), within_s=2, failing={failing: (1, "")})
@@ -162,6 +164,7 @@ def test_the_old_version_is_not_started_without_its_pin_nor_waited_for_where_it_
     assert [job for job, _ in state["started"]] == (["new"] if failing == "create configmap" else [])
 
 
+@pytest.mark.wide("slow")
 def test_where_neither_version_runs_the_last_line_says_what_to_do(upgrade, tmp_path):
     code, line, _, state = upgrade(old=(None,), new=(None,), within_s=2)
     assert code == 4

@@ -57,6 +57,7 @@ def interrupted(tmp_path):
     return run
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=5)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("hangs", ["delete rayjob", "apply --filename", "get rayjob", "create configmap"])
 def test_where_the_bank_was_stopped_the_old_version_and_the_savepoint_are_kept(interrupted, tmp_path, hangs, number):

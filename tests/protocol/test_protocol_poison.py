@@ -337,6 +337,7 @@ def some_poisons(random: Random, most: int) -> frozenset[tuple[str, int]]:
     return frozenset((random.choice(ACTORS), random.randint(1, MESSAGES)) for _ in range(random.randint(1, most)))
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize("commits", [0.0, 0.1, 0.4])
 def test_few_poisons_become_dead_letters_and_nothing_else_is_left_out(commits: float) -> None:
     for seed in range(600):

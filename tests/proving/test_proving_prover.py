@@ -56,6 +56,7 @@ def test_what_only_the_registry_of_the_living_process_has_is_refuted(ask):
     assert ask(kinds.Registered("one")).word == "refuted"
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=3)
 @pytest.mark.parametrize(
     "error",
     [OSError(5, "gone"), ConnectionError(), MemoryError(), EOFError(), ImportError("x"), RuntimeError(), RpcError("x")],
@@ -144,6 +145,7 @@ def test_a_prover_that_died_makes_way_for_a_fresh_one_in_the_same_trial(ask, pro
         assert prover.pid not in {pid, None}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_a_state_that_kills_the_prover_itself_is_not_tried_for_ever(ask, prover, tmp_path, earlier):
     for _ in range(earlier):

@@ -46,6 +46,7 @@ def echo_server():
         thread.join()
 
 
+@pytest.mark.wide("slow")
 def test_what_a_handler_opens_serves_the_next_handlers_and_a_restore_opens_it_again(new_system, echo_server):
     port, close_all = echo_server
     system = new_system()
@@ -95,6 +96,7 @@ def test_a_task_that_is_left_behind_is_an_error_and_does_nothing_any_more(system
     assert "TaskLeftBehind" in letter.error
 
 
+@pytest.mark.wide("slow")
 def test_a_handler_that_waits_for_another_one_is_given_up_and_the_next_one_runs(system):
     busy = Busy.options(name="busy").remote("")
     waiting, setting = busy.wait.remote(), busy.set.remote()

@@ -82,6 +82,7 @@ def refused(pod, asked, **variables):
     return kind, message
 
 
+@pytest.mark.wide("slow")
 def test_what_is_no_cluster_is_said_in_one_line(pods, deaf, web):
     raylet = next(iter(ray_nodes(pods[0]))).node_manager_port
     dead = free_port()
@@ -106,6 +107,7 @@ def test_what_is_no_cluster_is_said_in_one_line(pods, deaf, web):
         assert (kind, bool(re.search(words, message))) == (expected, True), message
 
 
+@pytest.mark.wide("slow")
 def test_a_wrong_token_and_none_say_what_to_set(pods):
     asked, mode = {"address": pods[1].address}, {"RAY_AUTH_MODE": "token"}
     wrong = refused(pods[1], asked, **mode, RAY_AUTH_TOKEN="of-another-cluster")
@@ -166,6 +168,7 @@ def test_a_cluster_of_another_version_is_refused_by_both_versions(pods):
         client.internal_kv_put(key, own, True, space, 3.0)
 
 
+@pytest.mark.wide("slow")
 def test_a_program_that_leaves_the_cluster_and_joins_another_is_told_so_and_comes_back(pods, tmp_path):
     done = pods[0].run(str(LEAVER), str(tmp_path / "shots"), RAY_ADDRESS=pods[0].address)
     assert (done.returncode, done.stderr) == (0, "")
@@ -186,6 +189,7 @@ def test_a_head_that_was_killed_is_gone(pods, tmp_path):  # the last one that ne
     assert "rayshot.errors.ClusterUnreachable: no Ray cluster runs at" in begun.stderr
 
 
+@pytest.mark.wide("slow")
 def test_a_head_that_was_replaced_at_its_address_is_gone_for_whoever_knew_the_one_before():
     heads = [Pod().wait()]
     attacher = heads[0].open(str(ATTACHER), RAY_ADDRESS=heads[0].address)

@@ -74,6 +74,7 @@ def test_a_call_that_mentions_an_actor_that_waits_for_room_returns_at_once(syste
     eventually(lambda: ray.get(bob.read.remote()) == 4)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O6")
 def test_a_snapshot_with_messages_to_an_actor_whose_creation_waits_is_given_up_naming_it(system, no_room):
     alice = Account.options(name="alice", num_cpus=0).remote(10)
@@ -100,6 +101,7 @@ def test_calls_of_one_driver_that_are_held_back_keep_no_other_driver_waiting(sys
     assert ray.get([*held, alice.read.remote()]) == [None] * 80 + [10 + 15 - 80]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.acceptance("O3")
 @pytest.mark.parametrize("method", ["read", "fail", "fail_frozen"])
 def test_whoever_has_seen_an_answer_or_an_error_knows_of_the_snapshots_behind_it(system, tmp_path, method):

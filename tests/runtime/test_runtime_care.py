@@ -205,6 +205,7 @@ def test_what_a_dead_driver_has_not_brought_is_awaited_no_longer(alice):
     assert process.cell.instance.eaten == [1, 2, 3]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("says", [True, False])
 def test_at_random_it_passes_over_its_letters_and_over_nothing_else(alice, says):
     for seed in range(60):

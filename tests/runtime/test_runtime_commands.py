@@ -99,6 +99,7 @@ def test_the_configuration_changes_only_in_what_is_given(bank):
     assert printed == "bank: every 30 s, the last 3 kept -> every 30 s, all kept\n"
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -158,6 +159,7 @@ def test_a_snapshot_that_is_aborted_says_why(new_system):
     assert error["message"].endswith(f"(Ray cluster at {connected_to()})")
 
 
+@pytest.mark.wide("slow")
 def test_status_says_whom_a_snapshot_waits_for_and_who_waits_no_longer(new_system):
     system = new_system("bank")
     sleeper = Sluggish.options(name="sleeper").remote(0)
@@ -226,6 +228,7 @@ def test_commands_outlive_a_coordinator(bank):
     assert document("snapshot")["snapshot"] == "1-coordinator-2"
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_hangs_keeps_nobody_waiting_who_has_said_how_long(bank):
     process = coordinator_of(bank)
     os.kill(process, signal.SIGSTOP)

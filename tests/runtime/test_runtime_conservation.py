@@ -88,6 +88,7 @@ def test_a_life_is_run_again_from_what_it_was_restored_from(new_system):
     assert [one.message.args for one in name_messages(found).culprits] == [(17, 3), (17, 1)]
 
 
+@pytest.mark.wide("slow")
 def test_who_cannot_be_run_again_is_named_with_the_reason(new_system):
     system = new_system(trace=True)
     made = branches()

@@ -72,6 +72,7 @@ def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_it
         system.get_actor("alice")
 
 
+@pytest.mark.wide("slow")
 def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_with_a_restore(system, new_system):
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))  # they never meet
     ray.get([alice.read.remote(), bob.deposit.remote(1)])
@@ -237,6 +238,7 @@ def test_a_coordinator_that_is_started_anew_leaves_the_storage_to_a_later_life(s
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
 
 
+@pytest.mark.wide("slow")
 def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_system, tmp_path):
     system = new_system(snapshot=SnapshotConfig(max_concurrent=2))
     librarian, bob = Librarian.options(name="librarian").remote(), Account.options(name="bob").remote(1)
@@ -258,6 +260,7 @@ def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_sy
         assert caught.value.cause.evidence["reason"] == "fenced"
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B13")
 def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_one_works(new_system, tmp_path):
     system = new_system()

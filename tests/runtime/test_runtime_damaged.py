@@ -26,6 +26,7 @@ def spoil(system, part, newest, before):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("S4", "X5")
 @pytest.mark.parametrize("part", ["chunk", "manifest"])
 def test_every_error_offers_the_way_round_a_damaged_snapshot_and_it_works_as_it_is_said(new_system, monkeypatch, part):

@@ -63,6 +63,7 @@ def test_options_given_to_ray_that_do_not_go_with_rayshot_are_refused(options):
         over.remote(1)
 
 
+@pytest.mark.wide("slow")
 def test_a_handle_of_an_earlier_life_reaches_the_later_one_and_is_refused_at_once_where_none_runs(new_system):
     system = new_system()
     used, unused = Light.options(name="alice").remote(5), Light.options(name="bob").remote(6)

@@ -275,6 +275,7 @@ def test_one_process_is_one_driver_however_often_it_attaches(system):
     assert again._port is system._port
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O6")
 def test_the_death_of_a_driver_is_seen_by_a_coordinator_that_took_over(system):
     _alice, worker, driver = other_driver(system)
@@ -295,6 +296,7 @@ def test_the_death_of_a_driver_while_nobody_coordinates_is_seen_by_the_next_coor
     eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
 
 
+@pytest.mark.wide("slow")
 def test_a_driver_that_died_before_its_coordinator_stays_dead_when_the_system_goes_back(new_system):
     system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=None))
     _alice, worker, driver = other_driver(system)

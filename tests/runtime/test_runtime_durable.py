@@ -42,6 +42,7 @@ def waits(*refs):
     return ray.wait(list(refs), timeout=0.5)[0] == []
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("failure", [STOPS, HEALS])
 def test_a_durable_answer_waits_for_a_snapshot_and_no_other_answer_does(new_system, failure):
     system, till = began(new_system, failure)
@@ -155,6 +156,7 @@ def test_an_answer_that_no_snapshot_holds_waits_on_while_the_system_goes_back(ne
     assert ray.get(till.read.remote()) == [1, 2]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("place", ["after_commit", "before_announce"])
 def test_the_coordinator_dies_when_the_snapshot_is_durable_and_before_it_has_told_anybody(new_system, place):
     system, till = began(new_system, HEALS)

@@ -191,6 +191,7 @@ def actor(request, monkeypatch):
     assert failures == []
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=14)
 @pytest.mark.parametrize("actor", range(40), indirect=True)
 def test_a_durable_answer_is_given_only_if_a_durable_snapshot_holds_it_and_every_fetch_ends(actor):
     deeds = [actor.call, actor.handle, actor.record, actor.commit, actor.abort, actor.go_back, actor.break_connection]

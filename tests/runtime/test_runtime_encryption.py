@@ -32,6 +32,7 @@ def everything_in(folder):
     return b"".join(str(path).encode() + path.read_bytes() for path in Path(folder).rglob("*") if path.is_file())
 
 
+@pytest.mark.wide("slow")
 def test_an_encrypted_system_is_snapshotted_again_and_again_restored_and_its_keys_rotated(new_system, monkeypatch):
     system = new_system()
     alice, holder = (

@@ -44,6 +44,7 @@ def test_each_process_of_a_system_that_is_told_to_end_is_dead_at_once_and_the_sy
     assert goes_round(system)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("P2")
 @pytest.mark.parametrize("place", ["__init__", "__setstate__", "on_restore"])
 def test_an_actor_that_is_told_to_end_while_it_begins_is_dead_at_once_and_nothing_is_lost(new_system, tmp_path, place):
@@ -91,6 +92,7 @@ def test_a_program_that_ends_while_a_thread_of_it_tells_asks_for_one_snapshot_an
     assert later == [1]
 
 
+@pytest.mark.wide("slow")
 def test_a_thread_that_tells_while_its_program_leaves_the_cluster_starts_no_other_one(cluster, tmp_path):
     error, later = told_to_the_end("leaves", str(tmp_path / "shots"))
     assert error.startswith("this program was a driver of system 'leaves' until it called ray.shutdown()")

@@ -50,6 +50,7 @@ def test_states_messages_and_values_come_back_in_the_classes_of_today_and_the_le
     assert ("Coin", 30) in eventually(lambda: ray.get(again.get_actor("bob").read.remote()))
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("G18")
 def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore_as_a_whole(new_system, monkeypatch):
     monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)

@@ -102,6 +102,7 @@ def begin(system, order=None):
     return system._identity.coordinator.snapshot.remote(order or Order())
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     "place",
     [
@@ -118,6 +119,7 @@ def test_an_actor_that_is_killed_while_it_records_ends_the_snapshot_and_the_syst
     goes_on(court, snapshot=first)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B3")
 def test_an_actor_that_is_killed_when_one_of_its_markers_has_left_ends_the_snapshot_and_the_system_goes_back(
     court, tmp_path
@@ -230,6 +232,7 @@ def committed(system):
     return [record.snapshot for record in stored(system).records() if isinstance(record, CommitRecord)]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     ("place", "counts"),
     [
@@ -263,6 +266,7 @@ def taken(system):
         return None
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B9")
 @pytest.mark.parametrize("all_die", [False, True], ids=["the system lives", "all processes are killed too"])
 def test_a_program_that_is_killed_leaves_a_system_that_the_next_one_goes_on_with(new_system, tmp_path, all_die):
@@ -296,6 +300,7 @@ def kill_all(system):
     eventually(lambda: not processes_of(system))
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B12")
 def test_an_actor_that_ray_may_restart_is_not_made_anew_but_comes_back_from_the_snapshot(new_system, tmp_path):
     system, born = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None)), tmp_path / "born"
@@ -313,6 +318,7 @@ def test_an_actor_that_ray_may_restart_is_not_made_anew_but_comes_back_from_the_
     assert sorted(born.read_text().split()) == sorted(court.heralds), "each constructor ran once"
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B15")
 def test_a_vault_that_is_killed_in_mid_upload_costs_one_snapshot_and_states_are_read_from_the_storage(court):
     system, first = court.system, first_of(court.system)

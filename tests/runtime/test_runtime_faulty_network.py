@@ -19,6 +19,7 @@ def run(case, storage, numbers):
     assert f"{case}: all heard all of" in done.stdout
 
 
+@pytest.mark.wide("slow")
 def test_a_network_that_loses_and_delays_loses_doubles_and_disorders_nothing(tmp_path):
     run("all", tmp_path / "shots", 400)
 

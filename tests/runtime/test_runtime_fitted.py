@@ -68,6 +68,7 @@ def test_until_its_first_snapshot_it_goes_back_to_what_was_restored_as_it_was_re
     assert ray.get(evolved.get_actor("alice").read.remote()) == [("Coin", 1)]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("S5")
 def test_if_nobody_is_left_who_knows_the_classes_it_stops_and_says_what_to_do(evolved):
     now = report(evolved)

@@ -106,6 +106,7 @@ def play(request):
     return play
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=6)
 def test_a_wrong_driver_is_noticed(play):
     for seed in range(SEEDS):
         try:

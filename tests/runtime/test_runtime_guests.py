@@ -116,6 +116,7 @@ def test_a_task_that_is_given_an_error_brings_the_news_that_came_with_it(under_w
     assert isinstance(raised.value, ray.exceptions.RayTaskError)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O6")
 def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
     alice, _, _, _, take = under_way

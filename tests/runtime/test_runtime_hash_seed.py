@@ -23,6 +23,7 @@ def index(name, **options):
     return made
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.ray
 @pytest.mark.parametrize("spares", [0, 1])
 def test_all_keys_are_found_behind_a_kill_and_a_restore_elsewhere(new_system, spares):
@@ -51,6 +52,7 @@ def test_all_keys_are_found_behind_a_kill_and_a_restore_elsewhere(new_system, sp
     assert again.stdout.split() == ["100", "100"], again.stderr
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 def test_a_variable_that_the_user_gave_wins_and_only_its_value_is_asked_for_at_a_restore(new_system):
     system = new_system("bank", hash_seed="random")

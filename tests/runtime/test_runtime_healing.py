@@ -92,6 +92,7 @@ def test_a_step_back_that_a_shutdown_did_not_wait_for_begins_no_life_behind_it(n
     assert not [name for name in named_actors(prefix(system.name)) if "/actor/" in name]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("P6")
 def test_a_host_of_a_life_that_is_over_ends_although_the_coordinator_dies_that_had_to_end_it(new_system):
     system, _ = started(new_system)
@@ -168,6 +169,7 @@ def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
     assert len(ray.util.list_named_actors(all_namespaces=True)) == 3 + 1 + 1, "posts, coordinator, vault"
 
 
+@pytest.mark.wide("slow")
 def test_a_process_keeps_nothing_of_its_earlier_lives(new_system):
     system, _ = started(new_system)
 
@@ -193,6 +195,7 @@ def test_a_process_keeps_nothing_of_its_earlier_lives(new_system):
     eventually(lambda: ray.get(host.__ray_call__.remote(left)) == [False, False], 20)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.acceptance("B13")
 @pytest.mark.parametrize(
     ("place", "count"),
@@ -302,6 +305,7 @@ def test_a_system_that_stops_itself_tells_every_caller_why(new_system):
     assert rayshot.open(system.storage).system(system.name).snapshots()
 
 
+@pytest.mark.wide("slow")
 def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     system, _ = started(new_system)
 
@@ -318,6 +322,7 @@ def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     assert goes_round(system)
 
 
+@pytest.mark.wide("slow")
 def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tmp_path):
     system, _ = started(new_system)
     path = str(tmp_path / "loaded")

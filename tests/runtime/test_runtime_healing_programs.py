@@ -75,6 +75,7 @@ def test_questions_for_actors_wait_until_they_are_there_again(new_system):
     assert ray.get(system.get_actor("kept").read.remote()) == TOLD
 
 
+@pytest.mark.wide("slow")
 def test_a_snapshot_that_waits_its_turn_when_an_actor_dies_is_taken_in_the_next_life_with_it(new_system, tmp_path):
     system = new_system(failure=FailureConfig(scope="system", backoff_s=3.0), snapshot=SnapshotConfig(interval_s=None))
     only = Account.options(name="only").remote(7)
@@ -135,6 +136,7 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
     assert ray.get(killed.read.remote()) == 0
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_system, tmp_path, monkeypatch):
     system, kept, _ = begun(new_system)
     (tmp_path / "shots").rename(tmp_path / "unmounted")  # so that the next coordinator never begins

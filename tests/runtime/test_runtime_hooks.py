@@ -96,6 +96,7 @@ def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system,
     assert until_it_runs(system)["actors"]["odd"]["pid"] != before
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("killed", ["post1", "odd"])
 def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_actor(new_system, tmp_path, killed):
     system = healing(new_system)
@@ -106,6 +107,7 @@ def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_acto
     assert "actor 'odd': tests.runtime.hooked.Odd.on_restore raised OSError('no such socket')" in why
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize(("killed", "what"), [("post1", "raises"), ("odd", "raises"), ("post1", "is_cancelled")])
 def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp_path, killed, what):
     system = healing(new_system)
@@ -118,6 +120,7 @@ def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp
     assert ray.get(system.get_actor("odd").read.remote()) == []
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("S3")
 @pytest.mark.parametrize("killed", ["post1", "odd"])
 def test_a_state_is_loaded_again_until_what_its_class_asks_outside_answers(new_system, tmp_path, killed):
@@ -150,6 +153,7 @@ def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path, monkeypatc
     assert isinstance(raised.value.__cause__, HookFailed)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("S3")
 @pytest.mark.parametrize("hook", ["set_state", "on_restore"])
 def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_system, tmp_path, hook):

@@ -308,6 +308,7 @@ def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):
     assert list(eventually(lambda: system.actors() if len(system.actors()) == 1 else None)) == ["bob"]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     ("method", "error", "said"),
     [
@@ -351,6 +352,7 @@ def test_a_record_that_was_lost_on_its_way_aborts_its_snapshot_at_once(system, r
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
 def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
     assert system.snapshot(mode=mode).states() == {}
@@ -361,6 +363,7 @@ def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
     assert system.snapshot(mode=mode).states() == {}
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("mode", ["aligned", "stop-the-world"])
 def test_a_snapshot_that_nobody_will_end_lets_go_of_the_actors_in_the_end(new_system, tmp_path, monkeypatch, mode):
     system = new_system(snapshot=SnapshotConfig(timeout_s=3.0), storage=tmp_path / "shots")

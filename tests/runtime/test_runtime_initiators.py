@@ -122,6 +122,7 @@ def test_a_snapshot_says_behind_which_commits_it_began_where_that_is_known(new_s
     assert follows == [None, first.position, first.position, newest, None]
 
 
+@pytest.mark.wide("slow")
 def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
     system = new_system(snapshot=SnapshotConfig(timeout_s=1.0))
     alice = Account.options(name="alice").remote(1)

@@ -87,6 +87,7 @@ def test_if_anything_dies_meanwhile_it_stops_and_says_why_and_what_to_do(system,
         restored.shutdown()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("also_dies", [False, True])
 def test_a_coordinator_that_takes_over_knows_it(system, also_dies):
     tell(system)
@@ -112,6 +113,7 @@ def test_a_coordinator_that_dies_before_it_decides_leaves_the_decision_to_the_ne
     assert "it cannot go back since" in until_it_stops(system)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("together", [False, True])
 def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(system, together):
     program = f"""

@@ -120,6 +120,7 @@ def asked(handle):
     return handle
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O4")
 def test_an_actor_of_which_somebody_else_may_have_a_handle_lives_on(system):
     names = [born(WAYS_OUT[way](system)) for way in WAYS_OUT]
@@ -148,6 +149,7 @@ def test_an_actor_that_another_one_made_ends_when_that_one_lets_go(system):
     assert ray.get(returned.add.remote()) == 1
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("O4")
 @pytest.mark.parametrize("how", ["exit", "exit_actor"])
 def test_an_actor_that_leaves_python_ends_in_order(system, how):
@@ -291,6 +293,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("O7")
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_cannot_be_leads_on(system, line):
@@ -353,6 +356,7 @@ def test_rays_log_lines_begin_with_the_actors_own_words(new_system):
     assert lines[-2:] == [":actor_name:Mortal-1-and-well", "a word of the second life"]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O4")
 def test_an_end_that_is_under_way_is_in_the_snapshot_and_does_its_work_after_a_restore(new_system):
     system = new_system()
@@ -415,6 +419,7 @@ def letters(system):
     return [(letter.receiver, letter.method) for letter in system.dead_letters()]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("O4")
 def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(system, monkeypatch):
     def remembering():

@@ -35,6 +35,7 @@ LOSS_TARGET = Target("<=", 6.0)
 """Per cent, as in docs/benchmarks. What other programs take of the processors is no loss."""
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("C5")
 def test_a_program_that_tells_a_blocked_receiver_is_bounded_and_hears_why(new_system, tmp_path, monkeypatch, in_full):
     blocked_s = 120.0 if in_full else 4.0
@@ -77,6 +78,7 @@ def _takes_at_most_twice_as_long(line, longer, shorter):
     assert min(took[longer]) <= 2 * min(took[shorter]), took
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("L2")
 def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(system, in_full):
     ring = Ring(16 if in_full else 4)
@@ -99,6 +101,7 @@ def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(syst
     ring.halt()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("L3")
 def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(new_system, in_full):
     seconds = 300.0 if in_full else 6.0
@@ -121,6 +124,7 @@ def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(n
     eventually(lambda: ray.get(consumer.read.remote(), timeout=120) == (told, []), 120)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("L4")
 def test_many_actors_with_many_channels_commit_within_the_deadline(new_system, in_full):
     actors, fellows = (100, 20) if in_full else (12, 11)
@@ -174,6 +178,7 @@ def peak_while(work):
         looking.join()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("L6")
 def test_thousands_of_snapshots_with_retention_leave_no_more_than_the_last_and_their_log(new_system, tmp_path, in_full):
     total, kept = 10_000 if in_full else 60, 3
@@ -230,6 +235,7 @@ def own_threads(others):
     return [one for one in set(threading.enumerate()) - others if one.name.startswith("rayshot")]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("L7")
 def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system, in_full):
     restores, warm = (100, 10) if in_full else (5, 2)

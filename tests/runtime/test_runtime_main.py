@@ -66,6 +66,7 @@ def of(storage):
     return rayshot.open(storage).systems["album"]
 
 
+@pytest.mark.wide("slow")
 def test_a_class_of_a_script_is_one_class_in_results_messages_errors_and_tasks(said):
     held = {"one": ["kept", "put"], "two": ["arrived"], "three": ["arrived"]}
     assert said[0] == {**NOTHING_IS_WRONG, "held": held}
@@ -78,6 +79,7 @@ def test_the_last_definition_of_a_class_in_a_notebook_counts_at_a_restore(said):
     assert editions_after == [4, 4]
 
 
+@pytest.mark.wide("slow")
 def test_a_script_that_is_started_anew_has_its_own_classes_in_states_messages_and_actors(said, storage):
     assert said[2] == ["call", "create", "reply", "tell"]
     (restored,) = run(SCRIPT, "second", storage)
@@ -92,6 +94,7 @@ def test_a_script_that_is_started_anew_has_its_own_classes_in_states_messages_an
     assert findings["replay"].holds is None, "a replay that cannot know what moved is not judged"
 
 
+@pytest.mark.wide("slow")
 def test_a_script_that_was_changed_runs_its_new_code_on_what_was_recorded(storage, tmp_path):
     text = SCRIPT.read_text()
     for old, new in CHANGES.items():

@@ -109,6 +109,7 @@ def test_arguments_are_copied_at_the_call(system):
     assert ray.get(alice.kept_value.remote()) == [1, [2]]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize(
     "value",
     [2**70, -(2**64), math.inf, "", b"", (), set(), {}, {(1, 2): {3}}, frozenset({1}), bytearray(b"x"),

@@ -184,6 +184,7 @@ def test_alignment_that_was_given_up_is_not_taken_up_again_by_the_next_marker(ne
     assert len(snapshot.channel("middle", "last").messages) > 0  # aligned it would hold none
 
 
+@pytest.mark.wide("slow")
 def test_snapshots_of_another_kind_pass_by_one_that_is_aligning(new_system):
     system = new_system(snapshot=SnapshotConfig(max_concurrent=3))
     alice, bob = (Account.options(name=name).remote(0) for name in ("alice", "bob"))

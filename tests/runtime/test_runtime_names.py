@@ -64,6 +64,7 @@ def run(*arguments):
     return result.stdout
 
 
+@pytest.mark.wide("slow")
 def test_actors_with_any_names_send_begin_snapshots_and_are_restored(new_system, tmp_path):
     system = new_system(trace="full")
     actors = [*(Account.options(name=name).remote(100) for name in NAMES), local_classes()[0].remote()]
@@ -124,6 +125,7 @@ def test_a_class_whose_name_no_actor_can_have_is_refused_before_anything_is_made
     assert system.actors() == {}
 
 
+@pytest.mark.wide("slow")
 def test_children_made_by_messages_in_flight_have_the_same_names_in_every_restore(new_system):
     system = new_system()
     nursery = Nursery.options(name="nursery").remote()

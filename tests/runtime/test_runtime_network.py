@@ -23,6 +23,7 @@ CHOICES = st.binary(min_size=800, max_size=800)
 GIVEN = {"max_examples": SCHEDULES, "deadline": None, "derandomize": True, "database": None}
 
 
+@pytest.mark.wide("slow")
 @settings(**GIVEN)
 @given(CHOICES)
 def test_whatever_the_network_does_all_is_handled_once_in_order_and_each_snapshot_is_a_cut(choices):

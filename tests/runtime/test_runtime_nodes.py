@@ -10,6 +10,7 @@ pytestmark = pytest.mark.ray
 SCRIPT = Path(__file__).with_name("several_nodes.py")
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("X12")
 @pytest.mark.parametrize(
     "case",

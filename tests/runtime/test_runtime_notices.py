@@ -121,6 +121,7 @@ def while_nobody_coordinates(new_system):
     return system, alice
 
 
+@pytest.mark.wide("slow")
 def test_a_snapshot_that_an_actor_begins_while_nobody_coordinates_is_taken(while_nobody_coordinates):
     system, alice = while_nobody_coordinates
     alice.photograph.tell()
@@ -129,6 +130,7 @@ def test_a_snapshot_that_an_actor_begins_while_nobody_coordinates_is_taken(while
     assert taken.states()["alice"] == {"balance": 1}
 
 
+@pytest.mark.wide("slow")
 def test_an_actor_that_ends_while_nobody_coordinates_is_waited_for_by_nobody(while_nobody_coordinates):
     system, alice = while_nobody_coordinates
     alice.leave.tell()

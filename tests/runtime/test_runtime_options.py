@@ -33,6 +33,7 @@ def restored(made, system, **arguments):
     return made[-1]
 
 
+@pytest.mark.wide("slow")
 def test_values_of_variables_are_stored_nowhere_and_given_again(new_system):
     system = new_system()
     variables = {"env_vars": {"WORD": SECRET, "PLAIN": "b"}}
@@ -72,6 +73,7 @@ def test_what_is_given_at_a_restore_must_name_what_is_there(new_system):
     assert ray.get(again.get_actor("alice").cpus.remote()) == 3
 
 
+@pytest.mark.wide("slow")
 def test_a_program_that_resumes_gives_the_values_again(cluster, tmp_path):
     def begin(_):
         Placed.options(name="alice", runtime_env={"env_vars": {"WORD": SECRET}}).remote()
@@ -82,6 +84,7 @@ def test_a_program_that_resumes_gives_the_values_again(cluster, tmp_path):
             assert ray.get(system.get_actor("alice").variable.remote("WORD")) == SECRET
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("kind", ["group", "node"])
 def test_a_place_in_one_cluster_is_taken_and_dropped_with_a_warning_at_a_restore(new_system, caplog, kind):
     system = new_system()

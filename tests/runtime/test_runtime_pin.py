@@ -38,6 +38,7 @@ def commit(system, amount):
     return str(system.snapshot().id)
 
 
+@pytest.mark.wide("slow")
 def test_a_pin_goes_back_and_a_second_start_under_it_goes_on(start):
     first = start()
     pinned, _ = commit(first, 1), commit(first, 10)
@@ -52,6 +53,7 @@ def test_a_pin_goes_back_and_a_second_start_under_it_goes_on(start):
     assert balance(start()) == 104
 
 
+@pytest.mark.wide("slow")
 def test_the_way_back_of_an_upgrade_is_not_what_the_new_version_committed(start):
     pinned = commit(start(), 1)
     commit(start(), 1000)  # the new version goes on from the same snapshot, and is no good
@@ -63,6 +65,7 @@ def test_the_way_back_of_an_upgrade_is_not_what_the_new_version_committed(start)
     assert balance(start(pinned)) == 1
 
 
+@pytest.mark.wide("slow")
 def test_a_life_that_committed_nothing_does_not_end_a_pin(start):
     pinned = commit(start(), 1)
     commit(start(pinned), 10)
@@ -70,6 +73,7 @@ def test_a_life_that_committed_nothing_does_not_end_a_pin(start):
     assert balance(start(pinned)) == 11
 
 
+@pytest.mark.wide("slow")
 def test_another_pin_is_another_one(start):
     first = start()
     one, two = commit(first, 1), commit(first, 10)
@@ -116,6 +120,7 @@ def test_a_system_that_runs_is_attached_to_whatever_is_pinned(start, new_system,
     assert (attached.incarnation, balance(attached)) == (1, 11)
 
 
+@pytest.mark.wide("slow")
 def test_a_pin_is_of_one_system_where_that_is_named(start, monkeypatch):
     commit(start(name="shop"), 5)
     pinned = commit(start(), 1)

@@ -111,6 +111,7 @@ def run(step, folder):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 def test_in_other_clusters_a_handle_fails_when_it_is_used_and_a_named_actor_is_looked_up_then(tmp_path):
     told, used = run("first", tmp_path)

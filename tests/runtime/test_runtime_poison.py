@@ -60,6 +60,7 @@ def test_it_becomes_a_dead_letter_and_all_others_are_handled_once_in_order(new_s
     assert "becomes a dead letter" in system.status().recoveries[-1].detail
 
 
+@pytest.mark.wide("slow")
 def test_it_stays_out_of_later_lives_until_a_snapshot_holds_it_and_is_still_listed(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     eater.eat.tell("poison")
@@ -87,6 +88,7 @@ def test_the_program_whose_call_it_is_gets_an_error(new_system, tmp_path):
     assert letters(system) == [("eater", 4, "eat")]
 
 
+@pytest.mark.wide("slow")
 def test_the_actor_whose_call_it_is_gets_an_error(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     cook = Cook.options(name="cook").remote(eater)
@@ -107,6 +109,7 @@ def test_two_poisons_one_behind_the_other_both_become_dead_letters(new_system, t
     assert letters(system) == [("eater", 3, "eat"), ("eater", 5, "eat")]
 
 
+@pytest.mark.wide("slow")
 def test_two_actors_that_die_by_turns_each_lose_their_poison_and_nothing_else(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     other = Eater.options(name="other").remote(str(tmp_path))
@@ -119,6 +122,7 @@ def test_two_actors_that_die_by_turns_each_lose_their_poison_and_nothing_else(ne
     assert sorted(letters(system)) == [("eater", 4, "eat"), ("other", 3, "eat")]
 
 
+@pytest.mark.wide("slow")
 def test_more_than_three_in_a_row_stop_the_system(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     for k in range(4):
@@ -137,6 +141,7 @@ def test_a_handler_that_raises_in_a_class_that_stops_then_is_found_too(new_syste
     assert letters(system) == [("eater", 4, "raise_again")]
 
 
+@pytest.mark.wide("slow")
 def test_a_creation_never_becomes_a_dead_letter(new_system, tmp_path):
     system, _ = fed(new_system, tmp_path)
     Stillborn.options(name="stillborn").remote()
@@ -145,6 +150,7 @@ def test_a_creation_never_becomes_a_dead_letter(new_system, tmp_path):
     assert "cannot become a dead letter" in why
 
 
+@pytest.mark.wide("slow")
 def test_kills_from_outside_take_no_message_out(new_system, tmp_path):
     """Each kill comes between two messages, or while another one is handled."""
     system, eater = fed(new_system, tmp_path)
@@ -173,6 +179,7 @@ def test_handlers_that_die_once_each_are_not_poison(new_system, tmp_path):
     assert letters(system) == []
 
 
+@pytest.mark.wide("slow")
 def test_care_ends_with_the_second_snapshot_of_a_life(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     eater.eat.tell("poison")
@@ -221,6 +228,7 @@ def test_of_a_traced_system_later_snapshots_are_proved_and_the_poison_is_not_run
     assert prove(snapshot, system.snapshots(), replay=True, keys=[find_key()]).sound
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_comes_later_finds_the_poison_again(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     for what in ("soup", "poison", "pie"):
@@ -231,6 +239,7 @@ def test_a_coordinator_that_comes_later_finds_the_poison_again(new_system, tmp_p
     assert report(system)["incarnation"] > 6
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_dies_while_an_actor_is_careful_delays_nothing_for_long(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     eater.eat.tell("poison")

@@ -84,6 +84,7 @@ def test_a_program_that_died_goes_on_behind_what_it_had_told(system):
     assert lines_of(system) == list(range(LINES))
 
 
+@pytest.mark.wide("slow")
 def test_it_goes_on_through_rollbacks_and_deaths_of_the_coordinator(system):
     assert ended(start(system, dies_at=30)) == 0
     kill(system, "other")  # nothing of the program is in a snapshot
@@ -102,6 +103,7 @@ def test_it_goes_on_through_rollbacks_and_deaths_of_the_coordinator(system):
     assert lines_of(system) == list(range(LINES))
 
 
+@pytest.mark.wide("slow")
 def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
     assert ended(start(system, dies_at=50)) == 0
     system.snapshot()
@@ -136,6 +138,7 @@ def test_whatever_is_killed_each_line_counts_once_and_in_order(system):
     assert told == sorted(told)
 
 
+@pytest.mark.wide("slow")
 def test_programs_of_other_names_are_others(system):
     assert ended(start(system, dies_at=20)) == 0
     assert ended(start(system, name="ingest-8", lines=5)) == 0
@@ -152,6 +155,7 @@ def test_while_a_program_lives_no_other_gets_its_name(system, monkeypatch):
     assert attached_as(system, "ingest-8").told == {}
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_takes_over_knows_who_has_a_name(system):
     attached = attached_as(system)
     kill_coordinator(system)
@@ -196,6 +200,7 @@ def forget(system, attached):
     ray.get(coordinator.__ray_call__.remote(lose))
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize("name", ["", "a b", "-x", "driver:1", "x" * 101, 7])
 def test_what_cannot_be_a_name_is_refused(system, name):
     with pytest.raises(ConfigError, match="cannot name a program"):

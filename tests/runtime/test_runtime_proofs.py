@@ -93,6 +93,7 @@ def test_a_prover_that_dies_is_started_again_and_ends_with_its_system(system):
     eventually(lambda: not runs(pid))
 
 
+@pytest.mark.wide("slow")
 def test_a_state_that_hangs_when_it_is_loaded_is_committed_and_not_proved(system):
     alice = Holder.options(name="alice").remote()
     ray.get(alice.make.remote("Hanging"))

@@ -87,6 +87,7 @@ def test_a_coordinator_that_came_later_tells_of_the_life_that_runs(new_system):
     eventually(lambda: [one.life for one in heard] == [2, 3], 20)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("place", ["before_mark_life", "before_resume_life"])
 def test_of_a_life_that_its_coordinator_did_not_outlive_only_the_next_is_told(new_system, place):
     system, _ = started(new_system)

@@ -79,6 +79,7 @@ def test_a_class_of_today_takes_over_the_state_of_the_class_before(new_system):
     assert ray.get(again.get_actor("alice").read.remote()) == [("Coin", 1)]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -101,6 +102,7 @@ def test_what_does_not_fit_is_refused_before_the_stop_and_the_system_goes_on(new
     assert ray.get(alice.read.remote()) == [("Money", 1)]
 
 
+@pytest.mark.wide("slow")
 def test_where_the_new_code_takes_no_state_the_error_says_from_which_savepoint_to_go_on(new_system):
     system = new_system()
     alice = Wallet.options(name="alice").remote(1)

@@ -193,6 +193,7 @@ def test_who_still_holds_an_earlier_life_shuts_down_nothing_of_the_next_one(new_
     assert restored.snapshot().states() == {"alice": {"balance": 1}}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_system, seed):
     """0 lost, 0 duplicated, 0 reordered over 270,000 numbered messages and at least two SIGKILLs."""
@@ -348,6 +349,7 @@ def test_a_living_system_is_not_restored_over(new_system):
     assert ray.get(alice.read.remote()) == 1
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("B13", "X12")
 @pytest.mark.parametrize("deaths", [2, 3])
 def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_times(
@@ -371,6 +373,7 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     assert doom.read_text() == "0"
 
 
+@pytest.mark.wide("slow")
 def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_running(new_system, monkeypatch):
     system = new_system()
     big = Account.options(name="big", num_cpus=20).remote(7)
@@ -389,6 +392,7 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     assert ray.get(restored.get_actor("big").read.remote()) == 7
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("begin", ["init", "restore"])
 def test_of_those_who_begin_a_system_at_once_one_does_and_the_others_hear_of_it(new_system, begin):
     system = new_system()

@@ -96,6 +96,7 @@ def test_resume_begins_once_then_attaches_then_restores(resume):
     assert called == ["beginning"]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("X5")
 def test_a_program_that_is_started_again_and_again_does_not_fill_its_storage(resume):
     for life in range(1, 5):

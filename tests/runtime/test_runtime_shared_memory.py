@@ -25,6 +25,7 @@ from tests.waiting import eventually
 SIZE = 20_000
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 @pytest.mark.acceptance("X1")
 @pytest.mark.parametrize("how", ["fork", "auto"])

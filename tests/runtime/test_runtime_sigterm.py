@@ -50,6 +50,7 @@ def labels(storage):
     return [snapshot.label for snapshot in rayshot.open(storage).system("bank").snapshots()]
 
 
+@pytest.mark.wide("slow")
 def test_it_leaves_with_a_savepoint_and_a_second_signal_does_not_hurry_it(evict, tmp_path):
     code, said = evict(within_s=30, busy_s=1, again=True)
     assert "SIGTERM: system 'bank' is stopped with savepoint 1-stopped-2" in said
@@ -75,6 +76,7 @@ def test_a_program_that_is_done_when_its_system_is_down_was_told_to_end_all_the_
     assert labels(tmp_path / "shots") == [None, "evicted"]
 
 
+@pytest.mark.wide("slow")
 def test_a_coordinator_that_hangs_holds_nobody_beyond_the_time_that_was_given(evict, tmp_path):
     hanging = []
 

@@ -100,6 +100,7 @@ def test_a_coordinator_answers_while_all_of_its_other_calls_wait(new_system):
     ray.get(busy)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("P2")
 @pytest.mark.parametrize("wakes", [False, True])
 def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if_it_wakes(new_system, wakes):
@@ -135,6 +136,7 @@ def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if
     assert goes_round(system)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("P2")
 def test_a_vault_that_is_stopped_is_replaced_and_snapshots_go_on(new_system):
     system, posts = started(new_system)

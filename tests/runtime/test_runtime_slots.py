@@ -108,6 +108,7 @@ def test_a_handler_may_write_to_what_it_was_given_by_value_and_not_to_a_referenc
         assert ray.get(reader.is_read_only.remote(ray.put(array)))
 
 
+@pytest.mark.wide("slow")
 def test_messages_with_references_are_in_the_snapshot_and_their_values_are_restored_in_order_and_once(
     system, new_system, reader
 ):
@@ -163,6 +164,7 @@ def test_a_snapshot_that_an_actor_begins_holds_the_values_of_messages_that_wait(
     assert channel.messages[-1].args == (["inside"],)
 
 
+@pytest.mark.wide("slow")
 def test_objects_beside_messages_are_restored_in_a_cluster_that_never_had_them(tmp_path):
     for step, expected in (("first", "stored 5"), ("second", f"{SIZE} beside 0")):
         command = [sys.executable, "-m", "tests.runtime.objects_restored", step, str(tmp_path / "shots")]
@@ -219,6 +221,7 @@ def test_an_object_that_failed_is_recorded_as_that_and_aborts_no_snapshot(system
     assert found == ["before", "behind"]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("mode", ["stop-the-world", "aligned"])
 def test_other_kinds_of_snapshots_are_taken_while_an_actor_waits_for_an_object(new_system, mode):
     system = new_system(
@@ -265,6 +268,7 @@ def test_a_large_array_for_four_actors_is_one_copy_in_the_object_store(system):
     assert len(set(places)) == 1, places
 
 
+@pytest.mark.wide("slow")
 def test_the_status_names_a_message_that_waits_for_an_object_for_seconds(system, reader):
     gate = Gate.remote()
     other = Reader.options(name="other").remote()
@@ -298,6 +302,7 @@ def test_a_trace_in_full_holds_the_values_so_that_actors_run_again_without_ray(n
     assert prove(snapshot, [snapshot], replay=True, keys=[find_key()]).finding("replay").holds
 
 
+@pytest.mark.wide("slow")
 def test_the_simulator_takes_the_values_of_messages_in_flight_and_refuses_references(system, reader):
     ray.get(reader.notes.remote())
     reader.pause.tell(2.0)
@@ -329,6 +334,7 @@ def test_no_reference_is_left_behind_a_thousand_messages(system, reader):
     eventually(lambda: not counted(ids))
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("O2")
 @pytest.mark.parametrize(
     ("what", "noted"), [("put", 2 << 20), ("large", 2 << 20), ("late", "late"), ("call", "called")]

@@ -68,6 +68,7 @@ def test_that_a_snapshot_ended_is_said_also_where_no_other_one_follows(system):
     assert eventually(lambda: open_there() == () or None)
 
 
+@pytest.mark.wide("slow")
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=1_000_000))
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)
@@ -148,6 +149,7 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
     assert system.status().aborted == 0
 
 
+@pytest.mark.wide("slow")
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
     monkeypatch.setattr("rayshot.runtime.life.line.ANSWER_S", 0.5)
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
@@ -238,6 +240,7 @@ def test_a_state_that_cannot_be_captured_aborts_with_its_path_and_the_actor_live
     assert system.snapshot().states() == {"alice": {"balance": 1}}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("how", ["fork", "inline", "auto"])
 def test_large_states_are_captured_exactly(system, how):
     holder = Holder.options(name="holder", capture=how).remote(5_000_000)
@@ -250,6 +253,7 @@ def test_large_states_are_captured_exactly(system, how):
         assert state["array"] is state["again"]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("D10")
 def test_a_full_object_store_keeps_no_snapshot_from_its_commit(tmp_path):
     command = [sys.executable, "-m", "tests.runtime.full_object_store", str(tmp_path / "shots")]

@@ -56,6 +56,7 @@ def in_coordinator(system, change):
     ray.get(system._identity.coordinator.__ray_call__.remote(change))
 
 
+@pytest.mark.wide("slow")
 def test_a_spare_process_becomes_the_actor_that_died_and_another_one_is_made(new_system):
     system, posts = started(new_system, spares=1)
     (pid,) = ready(system, 1).values()
@@ -87,6 +88,7 @@ def test_more_die_than_there_are_spare_processes(new_system):
     assert goes_round(system)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("also", [(), ("post1",), ("post0", "post1", "post2")])
 def test_the_coordinator_dies_when_an_actor_lives_in_what_was_a_spare(new_system, also):
     system, posts = started(new_system, spares=1)
@@ -107,6 +109,7 @@ def test_the_coordinator_dies_when_an_actor_lives_in_what_was_a_spare(new_system
     assert knows(system, *now) == [True], "which have imported what the actors need"
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("place", ["before_load_process", "before_mark_life", "before_resume_life"])
 def test_the_coordinator_dies_while_a_spare_process_becomes_an_actor(new_system, place):
     system, _ = started(new_system, spares=1)
@@ -121,6 +124,7 @@ def test_the_coordinator_dies_while_a_spare_process_becomes_an_actor(new_system,
     assert len(hosts) == 3 + 1, "no process of an earlier coordinator is left"
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("place", ["after_rollback", "before_load_process"])
 def test_an_actor_that_was_a_spare_goes_back_in_its_place_although_the_coordinator_dies_on_the_way(new_system, place):
     system, posts = started(new_system, spares=1)
@@ -137,6 +141,7 @@ def test_an_actor_that_was_a_spare_goes_back_in_its_place_although_the_coordinat
     assert goes_round(system)
 
 
+@pytest.mark.wide("slow")
 def test_a_spare_process_that_dies_while_it_waits_is_made_anew_after_a_pause(new_system):
     system, _ = started(new_system, spares=2)
     pids = ready(system, 2)
@@ -147,6 +152,7 @@ def test_a_spare_process_that_dies_while_it_waits_is_made_anew_after_a_pause(new
     assert until_it_runs(system, 1)["incarnation"] == 1, "nothing went back"
 
 
+@pytest.mark.wide("slow")
 def test_a_spare_process_that_is_dead_or_stopped_when_it_is_wanted_is_replaced(new_system):
     system, _ = started(new_system, spares=2)
     pids = ready(system, 2)
@@ -160,6 +166,7 @@ def test_a_spare_process_that_is_dead_or_stopped_when_it_is_wanted_is_replaced(n
     eventually(lambda: not any(map(runs, pids.values())), 20)
 
 
+@pytest.mark.wide("slow")
 def test_a_class_by_value_and_one_that_wants_a_new_process_use_them(new_system):
     @rayshot.actor(reload="process")
     class Local:

@@ -102,6 +102,7 @@ def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothin
         system.shutdown()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("X7")
 @pytest.mark.parametrize("lost", ["actor", "coordinator and actor"])
 def test_a_system_that_goes_back_waits_for_a_disk_that_is_full(new_system, tmp_path, lost):
@@ -124,6 +125,7 @@ def test_a_system_that_goes_back_waits_for_a_disk_that_is_full(new_system, tmp_p
         system.shutdown()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.acceptance("X7")
 @pytest.mark.parametrize("folder", ["intents", "chunks", "manifests", "log"])
 def test_a_folder_that_fails_under_a_system_is_said_to_be_the_storages_fault(new_system, shots, folder):
@@ -139,6 +141,7 @@ def test_a_folder_that_fails_under_a_system_is_said_to_be_the_storages_fault(new
     assert system.snapshots()[-1].states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("X7")
 @pytest.mark.parametrize("how", ["mounted", "looped"])
 def test_a_system_is_restored_from_storage_that_cannot_be_written_into_another(new_system, shots, tmp_path, how):

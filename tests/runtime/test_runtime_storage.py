@@ -15,6 +15,7 @@ KEY = "a signing key of thirty-two bytes"
 LIFE_MAX_S = 180.0
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 @pytest.mark.acceptance("D6", "D11")
 def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_restored_from_there():
@@ -46,6 +47,7 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
             bank.communicate()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.ray
 @pytest.mark.acceptance  # of no row of the table, but large there
 def test_a_large_snapshot_goes_to_s3_is_proved_copied_to_disk_and_restored_from_the_copy(tmp_path, in_full):

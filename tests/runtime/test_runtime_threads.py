@@ -111,6 +111,7 @@ def ask(actor, question):
     return ray.get(host.__ray_call__.remote(lambda self: question(self._process)))
 
 
+@pytest.mark.wide("slow")
 def test_what_a_thread_sends_before_all_are_loaded_leaves_then_with_the_numbers_that_follow(new_system):
     system = new_system()
     bob = Caller.options(name="bob").remote()
@@ -134,6 +135,7 @@ def test_what_a_thread_sends_before_all_are_loaded_leaves_then_with_the_numbers_
     assert sent == {"announcer": 3, "bob": 6}
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("trace", [False, True])
 def test_threads_that_flood_while_snapshots_are_taken_lose_double_and_disorder_nothing(new_system, trace, in_full):
     dealers, threads, count = 3, 2, 20_000 if in_full else 2_000
@@ -212,6 +214,7 @@ print("all done")
 """
 
 
+@pytest.mark.wide("slow")
 def test_the_worker_of_the_docs_comes_back_and_leaves_no_job_out(tmp_path):
     (code,) = re.findall(r"```python\n(import threading.*?)```", (ROOT / "docs/threads.md").read_text(), re.DOTALL)
     script = tmp_path / "squares.py"

@@ -18,6 +18,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.ray
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("flow", [ring, dag_with_two_sources, cyclic_flow])
 def test_each_window_of_a_system_that_runs_is_proved(new_system, flow):
     """Stages of a flow make actors in the windows, too, and drop others, which cannot be run again.
@@ -73,6 +74,7 @@ def test_what_threads_send_during_a_window_is_proved(new_system):
     assert prove(taken[0], system.snapshots()).finding("theorem 1").holds
 
 
+@pytest.mark.wide("slow")
 def test_an_actor_that_is_busy_has_no_trace_and_harms_none_and_one_that_comes_later_has_one(new_system):
     system = new_system()
     sleeper, station = Sleeper.options(name="sleeper").remote(), Station.options(name="station").remote()
@@ -100,6 +102,7 @@ def test_who_cannot_trace_is_told_why(new_system):
         system.trace(full=1)
 
 
+@pytest.mark.wide("slow")
 def test_one_window_at_a_time_and_another_one_when_the_first_has_failed(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=2.0))
     sleeper = Sleeper.options(name="sleeper").remote()

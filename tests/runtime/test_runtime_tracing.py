@@ -60,6 +60,7 @@ def stop(system):
             actor.stop.tell()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("flow", [ring, dag_with_two_sources, cyclic_flow])
 def test_every_snapshot_of_every_mode_is_proved_also_where_alignment_ends_early(new_system, flow):
     system = new_system(trace="full")
@@ -108,6 +109,7 @@ def test_overlapping_snapshots_by_several_initiators_are_proved(new_system):
         assert proof.finding("vector clocks").holds, proof
 
 
+@pytest.mark.wide("slow")
 def test_a_restored_system_is_proved_from_the_snapshot_it_came_from(new_system):
     system = new_system(trace="full")
     cyclic_flow()
@@ -126,6 +128,7 @@ def test_a_restored_system_is_proved_from_the_snapshot_it_came_from(new_system):
         assert proof.finding("replay").holds, proof
 
 
+@pytest.mark.wide("slow")
 def test_an_actor_that_joins_during_a_traced_snapshot_does_no_harm(new_system):
     system = new_system(trace=True)
     busy = Sleeper.options(name="busy").remote()
@@ -230,6 +233,7 @@ def test_without_kept_messages_nothing_is_replayed_and_without_a_trace_nothing_b
         rayshot.init("other", storage=system.storage, trace="yes")
 
 
+@pytest.mark.wide("slow")
 def test_the_command_line_shows_the_proof_and_the_trace(new_system):
     system = new_system(trace="full")
     ring()

@@ -107,6 +107,7 @@ def test_a_life_that_was_fenced_out_ends_without_having_taken_a_snapshot(system)
         ray.get(alice.read.remote())
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("X10")
 def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coordinator_pid, monkeypatch):
     alice = Account.options(name="alice").remote(1)
@@ -163,6 +164,7 @@ def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, 
     assert f"the coordinator of system {system.name!r} does not say how far it is" in shown
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("X10")
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.0))
@@ -183,6 +185,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     assert ray.get(alice.read.remote()) == 1
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("X10")
 @pytest.mark.parametrize("max_failures", [0, 3], ids=["it stops", "it goes back"])
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_actor_dies(new_system, max_failures):
@@ -218,6 +221,7 @@ def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path
     attached.shutdown()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("B13", "X10")
 @pytest.mark.parametrize("said", [True, False], ids=["when it had said who it is", "before"])
 def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path, said):
@@ -270,6 +274,7 @@ def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, t
     assert state_of("bank") is None
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("X10")
 def test_a_system_whose_program_was_killed_while_it_began_is_begun_again(new_system, start_elsewhere, tmp_path):
     flag = tmp_path / "flag"
@@ -285,6 +290,7 @@ def test_a_system_whose_program_was_killed_while_it_began_is_begun_again(new_sys
     assert (system.incarnation, [str(snapshot.id) for snapshot in system.snapshots()]) == (2, ["2-coordinator-1"])
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("C6", "X11")
 def test_a_slow_actor_that_a_thread_floods_holds_no_snapshot_up_and_the_result_says_what_it_lacks(system, caplog):
     slow = Sluggish.options(name="slow").remote(0.0)
@@ -370,6 +376,7 @@ def test_a_system_does_not_begin_without_an_actor_that_it_was_to_begin_with(new_
     assert state_of("bank") is None
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("P7")
 def test_a_handler_that_does_not_end_is_named_in_the_detail_of_the_status(new_system, monkeypatch):
     monkeypatch.setattr(status, "LONG_S", 0.5)

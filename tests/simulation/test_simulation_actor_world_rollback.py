@@ -47,6 +47,7 @@ def worlds_on_their_way_back(seeds=range(40)):
 # What holds -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("world", WORLDS)
 def test_whoever_dies_and_whenever_all_go_back_to_a_snapshot_and_go_on(world):
     seen = explore(trade, schedules=SCHEDULES, check=all_goes_on, **WORLDS[world])
@@ -54,11 +55,13 @@ def test_whoever_dies_and_whenever_all_go_back_to_a_snapshot_and_go_on(world):
     assert seen.in_flight > seen.snapshots > SCHEDULES
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("network", ["ordered", "hostile"])
 def test_nothing_overtakes_what_the_program_had_seen_answered_whoever_dies_or_takes_over(network):
     assert keep_the_order_of_a_program(crashes=3, takeovers=2, network=network) > 100
 
 
+@pytest.mark.wide("slow")
 def test_the_schedules_meet_what_makes_a_rollback_hard():
     counts = {}
     for seed in range(SCHEDULES):
@@ -152,6 +155,7 @@ def test_nothing_waits_for_an_answer_of_an_actor_that_ended_before_the_program_h
 # What a test may do meanwhile -------------------------------------------------------------------------------------
 
 
+@pytest.mark.wide("slow")
 def test_a_world_on_its_way_back_can_be_stepped_through():
     for world in worlds_on_their_way_back():
         world.step()
@@ -222,6 +226,7 @@ KILLED = {
 }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("machine", KILLED, ids=lambda machine: machine.__name__)
 def test_a_wrong_machine_of_recovery_is_noticed_by_what_a_users_test_says(machine, monkeypatch):
     (mutant,) = (mutant for mutant in MUTANTS if mutant.machines.recovery is machine)

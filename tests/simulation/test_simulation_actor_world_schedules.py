@@ -59,6 +59,7 @@ def all_is_well(world):
     assert all(actor.asked == actor.answered == 4 and actor.bell == 4 for actor in left.values())
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("settings", EVERYTHING, ids=str)
 def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(settings):
     seen = explore(trade, schedules=SCHEDULES, check=all_is_well, **settings)
@@ -69,6 +70,7 @@ def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(setting
     assert min(crashes, 1) * SCHEDULES <= seen.rollbacks <= crashes * SCHEDULES
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=3)
 @pytest.mark.parametrize(
     ("network", "seen"),
     [

@@ -43,6 +43,7 @@ def all_goes_on(world):
     each_snapshot_is_committed_or_aborted(world)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("world", WORLDS)
 def test_whatever_becomes_of_coordinators_and_deadlines_cuts_are_right(world):
     settings = WORLDS[world]
@@ -53,6 +54,7 @@ def test_whatever_becomes_of_coordinators_and_deadlines_cuts_are_right(world):
     assert seen.in_flight > seen.snapshots > SCHEDULES
 
 
+@pytest.mark.wide("slow")
 def test_the_schedules_see_rivals_fenced_snapshots_and_every_reason_to_give_one_up():
     counts, reasons = {}, set()
     for seed in range(SCHEDULES):
@@ -129,6 +131,7 @@ def test_what_actors_say_while_a_coordinator_finds_the_others_is_heard_when_it_h
     assert committed > 3
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=7)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_world_can_be_stepped_through_and_branched_in_the_middle_of_a_takeover(seed):
     world = SimulatedSystem(seed, takeovers=1)
@@ -210,6 +213,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_takeover_or_deadline_is_noticed_by_what_the_test_says(name, monkeypatch):
     world, owner, method, wrong = MUTANTS[name]

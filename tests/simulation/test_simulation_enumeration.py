@@ -173,6 +173,7 @@ def test_a_frozen_value_says_all_of_it_and_nothing_of_how_it_came_about():
 # Small worlds --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=3)
 @pytest.mark.parametrize("name", CASES)
 def test_no_run_of_the_case_breaks_a_promise(name):
     case, runs, finished, states, cuts, facts = CASES[name]
@@ -201,6 +202,7 @@ def test_the_cuts_of_one_message_are_those_that_theory_allows():
     }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=19)
 @pytest.mark.parametrize(("case", "name"), [(case, name) for case, names in KILLED_BY.items() for name in names])
 def test_enumeration_alone_kills_the_mutant(case, name):
     (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name]

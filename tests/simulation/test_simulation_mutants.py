@@ -59,6 +59,7 @@ def test_every_classical_mistake_is_made_by_a_mutant():
     assert {mistake: made for mistake, made in CLASSICS.items() if not names.issuperset(made)} == {}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=20)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_mutant_is_killed(mutant):
     with mutant.at_work() as machines:

@@ -31,6 +31,7 @@ def test_replaying_the_choices_tells_the_same_story(seed):
     assert second.story == first.story
 
 
+@pytest.mark.wide("slow")
 def test_a_thousand_choice_lists_replay_to_the_same_counts():
     for seed in range(1000):
         first = run_seed(seed)

@@ -146,6 +146,7 @@ def test_hypothesis_finds_no_schedule_that_breaks_a_promise(choices):
     assert failure is None or is_unfair(failure)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize("broken", [mutants.NoMailbox, mutants.EarlyDelivered])
 def test_hypothesis_shrinks_a_failing_schedule_to_a_short_one(broken):
     machines = Machines(participant=broken)

@@ -83,6 +83,7 @@ def test_the_page_of_columns_is_that_of_the_code() -> None:
     assert f"## {columns}" == column_tables() + "\n"
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_the_examples_print_what_the_page_shows(spark: Any) -> None:
     page = PAGE.read_text().replace('"docs/learners"', repr(str(PAGE.parent / "learners")))

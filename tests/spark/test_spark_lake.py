@@ -36,6 +36,7 @@ def write(system: SystemView, lake: Path, form: str = "parquet", *upto: int) -> 
     return written
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_a_lake_has_each_row_of_the_views_once(system: SystemView, lake: Path, form: str) -> None:
     write(system, lake, form, 2, 2, 4)
     assert_exact(lake, system)
@@ -50,6 +51,7 @@ def test_a_lake_has_each_row_of_the_views_once(system: SystemView, lake: Path, f
     ]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 def test_a_batch_that_comes_again_cut_otherwise_is_written_once(system: SystemView, lake: Path, form: str) -> None:
     write(system, lake, form, 1, 3)
     write(system, lake, form, 2)
@@ -57,6 +59,7 @@ def test_a_batch_that_comes_again_cut_otherwise_is_written_once(system: SystemVi
     assert_exact(lake, system)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=3)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_batch_torn_at_any_table_is_carried_over_though_its_snapshots_are_deleted(
     bank: Repository, system: SystemView, lake: Path, form: str, table: str, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +98,7 @@ class _no_translation:
     def __exit__(self, *_: object) -> None: ...
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 def test_a_torn_batch_whose_files_aside_are_gone_is_read_anew(
     system: SystemView, lake: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +199,7 @@ def test_two_pipelines_at_once_are_refused(system: SystemView, lake: Path) -> No
         write(system, lake)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_a_pipeline_that_another_overtook_without_a_lock_writes_nothing(
     system: SystemView, lake: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +286,7 @@ def test_a_storage_that_is_replaced_while_the_pipeline_runs_is_told_before_anyth
     assert {table: rows(lake, table) for table in TABLES} == before
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize("name", ["a b", "Käse", "a#b", "a?b", "a%20b", "a+b"])
 def test_a_path_is_taken_as_it_is_or_refused(bank: Repository, tmp_path: Path, form: str, name: str) -> None:
     system, lake = SystemView(bank.store, "bank"), tmp_path / "lakes" / name

@@ -73,6 +73,7 @@ def test_options_that_can_work_are_taken(system: SystemView, lake: Path) -> None
     assert not lake.exists()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=5)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -130,6 +131,7 @@ def _overwrite(data: bytes) -> bytes:
     return data[:4] + bytes(len(data) // 2) + data[4 + len(data) // 2 :]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=5)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("tear", [_cut, _overwrite, lambda _: b"", None])
 @pytest.mark.parametrize("table", ["snapshots", "gaps", "channels", "actors", "state_changes"])
@@ -155,6 +157,7 @@ def test_a_torn_file_of_the_lake_is_damage_that_names_it(
     assert [row["snapshot"] for row in rows(lake, "gaps")] == ["1-coordinator-3"]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=7)
 @pytest.mark.parametrize("tear", [_cut, lambda _: b"", lambda _: b"[]", None])
 @pytest.mark.parametrize("name", ["batch.json", "messages.parquet", "snapshots.parquet"])
 def test_a_batch_on_its_way_that_was_torn_is_damage_and_nothing_of_it_is_taken(

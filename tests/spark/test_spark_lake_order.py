@@ -60,6 +60,7 @@ def history(lake: Path, **where: Any) -> list[tuple[Any, ...]]:
     return duckdb.sql(f"select {columns} from ({sql}) order by life, attribute, valid_from").fetchall()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=3)
 @pytest.mark.parametrize("batches", [(), (1, 2, 3, 4)])
 def test_a_snapshot_that_comes_late_does_not_undo_what_was_seen_behind_it(
     repository: Repository, lake: Path, batches: tuple[int, ...]
@@ -129,6 +130,7 @@ def test_what_a_timer_changed_before_or_behind_the_snapshot_that_was_restored_is
     ]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize(("before", "clocks"), [(4, [10, 4, 11]), (5, [10, 10, 11])])
 def test_a_driver_that_is_not_listed_has_not_come_yet_where_another_count_is_lower_and_is_gone_else(
     repository: Repository, lake: Path, before: int, clocks: list[int]
@@ -146,6 +148,7 @@ def test_a_driver_that_is_not_listed_has_not_come_yet_where_another_count_is_low
     assert history(lake)[-1][2:5] == ("3", 11, None)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore(
     repository: Repository, lake: Path
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore
     ]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_an_actor_that_ends_and_attributes_that_go_end_their_rows(repository: Repository, lake: Path) -> None:
     both = {("b", "a"): Flow(sent=5, received=5)}
     make_snapshot(repository, Bank(states={"a": {"x": 1, "y": 1}, "b": {"k": 1}}, flows=both), 1)
@@ -207,6 +211,7 @@ def test_no_value_ends_before_it_begins_where_an_actor_is_seen_late_that_has_end
     assert of_x == [(1, "x", "1", 5, 8, "change"), (1, "x", "2", 8, 8, "end")]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.parametrize("batches", [(), (1, 2, 3, 4)])
 def test_what_an_actor_had_when_it_ended_is_told_also_where_it_is_seen_late_with_something_else(
     repository: Repository, lake: Path, batches: tuple[int, ...]
@@ -243,6 +248,7 @@ def test_of_several_snapshots_at_one_clock_the_first_is_named_as_that_which_show
     ]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_an_actor_that_ended_before_the_pipeline_was_started_again_does_not_end_a_second_time(
     repository: Repository, lake: Path
 ) -> None:
@@ -263,6 +269,7 @@ def test_an_actor_that_ended_before_the_pipeline_was_started_again_does_not_end_
     ]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_second(
     repository: Repository, lake: Path, tmp_path: Path
 ) -> None:
@@ -286,6 +293,7 @@ def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_secon
     assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("batches", [(), range(12)])
 def test_copies_of_another_run_whose_life_has_the_same_number_are_left_out(
     repository: Repository, lake: Path, tmp_path: Path, batches: tuple[int, ...], caplog: pytest.LogCaptureFixture
@@ -339,6 +347,7 @@ def test_a_hidden_value_is_one_row_and_is_not_shown(repository: Repository, lake
     assert told(lake, "attribute", "value", "value_string", "digest") == [("password", '"<redacted>"', None, None)]
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=5)
 @pytest.mark.parametrize("room", [4 << 10, 16 << 10, 64 << 10])
 def test_a_full_disk_is_an_error_that_leaves_what_is_there_and_goes_on_later(
     disk: Path,  # noqa: F811

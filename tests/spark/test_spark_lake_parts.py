@@ -33,6 +33,7 @@ def write(system: SystemView, lake: Path, form: str = "parquet", *upto: int) -> 
     return workers
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_others_write_is_what_the_driver_writes(system: SystemView, lake: Path, form: str) -> None:
     workers = write(system, lake, form, 2, 4)
@@ -54,6 +55,7 @@ def test_a_snapshot_of_less_than_a_few_shares_is_written_by_the_driver(
     assert_exact(lake, system)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("staged", ["kept", "lost"])
 def test_a_batch_that_ends_between_two_of_its_files_is_written_once(
     system: SystemView, lake: Path, staged: str, monkeypatch: pytest.MonkeyPatch
@@ -108,6 +110,7 @@ def test_files_of_others_in_a_table_stay(system: SystemView, lake: Path) -> None
     assert_exact(lake, system)
 
 
+@pytest.mark.wide("slow")
 def test_an_error_of_another_process_keeps_its_type_and_nothing_of_the_batch_counts(
     bank: Repository, system: SystemView, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

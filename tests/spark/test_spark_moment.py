@@ -57,6 +57,7 @@ def test_a_log_that_became_shorter_is_an_error(bank: Repository) -> None:
         SystemView(bank.store, "bank").as_of(9).snapshots()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 @pytest.mark.parametrize("view", ["snapshots", "channels"])
 def test_a_frame_and_a_temp_view_stay_what_they_were_at_load(
@@ -79,6 +80,7 @@ def test_a_system_that_comes_later_changes_no_frame(table: Table, tmp_path: Path
     assert {row.system for row in frame.collect()} == {"bank"}
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.spark
 def test_a_frame_of_all_systems_stays_what_it_was_but_for_bytes(
     table: Table, tmp_path: Path, bank: Repository, pushdown: None
@@ -106,6 +108,7 @@ def test_the_end_of_a_log_is_of_one_system(table: Table, tmp_path: Path, bank: R
         table(tmp_path / "shots", "systems", logEnd="2")
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 @pytest.mark.parametrize("view", ["snapshots", "actors", "state", "messages"])
 def test_a_snapshot_that_is_deleted_after_load_is_an_error_and_never_fewer_rows(

@@ -56,6 +56,7 @@ def test_an_option_that_cannot_work_is_shown_with_what_is_expected(options: dict
         parse_options({"path": "./shots", **options})
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=15)
 @pytest.mark.acceptance("X3")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_actor_of_any_name_is_found_by_it(name: str, tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ def test_a_storage_that_is_gone_or_another_one_ends_a_pipeline_that_runs_with_a_
     assert len(rows(lake, "snapshots")) == 5
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_errors_keep_their_types_and_history_is_a_view_in_spark(
     spark: Any, system: SystemView, lake: Path, tmp_path: Path
@@ -163,6 +164,7 @@ def test_errors_keep_their_types_and_history_is_a_view_in_spark(
         pipeline(spark, system.url, "s3://bucket/lake", once=True)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_no_key_of_an_encrypted_snapshot_goes_through_a_file_on_its_way_to_executors(
     spark: Any, tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +187,7 @@ def test_no_key_of_an_encrypted_snapshot_goes_through_a_file_on_its_way_to_execu
     assert not [data for data in written if key.secret in data or key.secret.hex().encode() in data]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_a_spark_that_is_killed_is_one_line_and_the_lake_is_whole(
     bank: Repository, system: SystemView, lake: Path
@@ -208,6 +211,7 @@ def test_a_spark_that_is_killed_is_one_line_and_the_lake_is_whole(
     assert_exact(lake, system)
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_the_command_ends_cleanly_at_ctrl_c(system: SystemView, lake: Path) -> None:
     command = [sys.executable, "-u", "-m", "pyspark_rayshot.pipeline", system.url, str(lake), "--interval", "0.5"]

@@ -14,6 +14,7 @@ Table = Callable[..., Any]
 SECOND = "snapshot = '1-coordinator-2'"
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=4)
 @pytest.mark.parametrize("view", [view.name for view in VIEWS.values() if view.subject == "snapshot"])
 def test_a_filter_of_one_query_leaves_nothing_out_of_another(
     table: Table,

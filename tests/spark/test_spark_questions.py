@@ -143,6 +143,7 @@ def test_6_what_is_inside_of_a_dataclass(ask: Any) -> None:
     ]
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.spark
 def test_7_who_is_behind(ask: Any) -> None:
     found = ask(

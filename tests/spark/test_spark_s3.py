@@ -52,6 +52,7 @@ def test_tables_and_their_functions(spark: Any, bank: Repository) -> None:
     assert spark.sql("select count(*) from messages where args:[0]::long = 50").first()[0] == 2
 
 
+@pytest.mark.wide("slow")
 def test_a_stream_is_exact_over_a_kill_between_planning_and_reading_and_a_restart(
     spark: Any, bank: Repository, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_driver_killed_between_planning_and_reading_loses_and_doubles_nothing(
     assert written(folder) == {0: rows(1), 1: rows(2), 2: rows(3), 3: rows(4)}
 
 
+@pytest.mark.wide("slow")
 def test_a_snapshot_deleted_between_planning_and_restart_fails_the_stream_until_it_is_told_to_go_on(
     bank: Repository, run: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_snapshot_that_goes_while_its_batch_is_read_fails_the_batch(
         query.awaitTermination()
 
 
+@pytest.mark.wide("slow")
 def test_a_checkpoint_of_another_storage_is_refused_before_anything_is_read(
     spark: Any, bank: Repository, run: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_checkpoint_of_another_storage_is_refused_before_anything_is_read(
     assert len(written(folder)) == 3
 
 
+@pytest.mark.wide("slow")
 def test_from_now_on_reads_what_comes(bank: Repository, run: Any, folder: Path) -> None:
     run(startingSnapshot="latest")
     make_snapshot(bank, Bank(), 4)
@@ -145,6 +148,7 @@ def test_from_now_on_reads_what_comes(bank: Repository, run: Any, folder: Path) 
     assert [row for batch in written(folder).values() for row in batch] == rows(4)
 
 
+@pytest.mark.wide("slow")
 def test_a_stream_that_goes_on_reads_what_comes_and_tells_how_far_it_is(
     spark: Any, bank: Repository, tmp_path: Path
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_stream_that_goes_on_reads_what_comes_and_tells_how_far_it_is(
         query.stop()
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.parametrize(
     ("options", "schema", "complaint"),
     [

@@ -99,6 +99,7 @@ def collect_all(store: MemoryStore, min_age_s: float, passes: int) -> None:
         collect(store, "bank", min_age_s=min_age_s)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("E3")
 @pytest.mark.parametrize("seed", range(3))
 def test_whoever_deletes_beside_a_coordinator_never_takes_what_is_needed(seed: int) -> None:
@@ -128,6 +129,7 @@ def one_schedule(seed: int) -> list[str]:
     return outcomes
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("E3")
 def test_snapshots_that_are_moved_away_and_copied_back_beside_a_coordinator_take_nothing_from_the_next_ones() -> None:
     outcomes = Counter(outcome for seed in range(SCHEDULES // 3) for outcome in one_move(seed))
@@ -157,6 +159,7 @@ def one_move(seed: int) -> list[str]:
     return outcomes
 
 
+@pytest.mark.wide("slow")
 @pytest.mark.acceptance("E3")
 def test_a_copy_into_a_storage_where_garbage_is_collected_is_whole_or_told_that_it_was_given_up() -> None:
     source = MemoryStore("source")

@@ -44,6 +44,7 @@ def exit_code(process: BaseProcess) -> int:
     return process.exitcode
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("D2")
 @pytest.mark.parametrize(
     ("number", "after"),
@@ -68,6 +69,7 @@ def test_a_process_killed_at_any_call_to_a_folder_leaves_nothing_half_there(
         cases.held()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("D2")
 @pytest.mark.parametrize("spoil", [Spoil.KILL, Spoil.KILL_AFTER], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=map(str, SCENARIOS))

@@ -26,6 +26,7 @@ def memory_after(scenario: Scenario, fault: Fault | None) -> tuple[MemoryStore, 
     return store, outcome, store.calls - before
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=4)
 @pytest.mark.acceptance("D1")
 @pytest.mark.parametrize("count", [1, 10_000], ids=["once", "for good"])
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER], ids=["before", "after"])
@@ -67,6 +68,7 @@ class S3World:
         return open_store(S3Server(0, 0).address(self.prefix, self.proxy.endpoint) + patience)
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("D1")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_whichever_call_to_a_real_s3_server_fails_nothing_is_half_there(
@@ -84,6 +86,7 @@ def test_whichever_call_to_a_real_s3_server_fails_nothing_is_half_there(
             cases.held()
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.acceptance("D6")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_a_storm_of_503_ends_in_a_typed_error_after_a_bounded_number_of_calls(

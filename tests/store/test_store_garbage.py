@@ -227,6 +227,7 @@ def test_our_own_clock_may_be_off_by_hours(monkeypatch: pytest.MonkeyPatch) -> N
         assert kept.verify().sound
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=2)
 @pytest.mark.acceptance("E4")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 @pytest.mark.parametrize("count", [1, 10_000])

@@ -124,6 +124,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sampled("more cases of one kind", keeps=135)
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.__getitem__)
 @pytest.mark.parametrize(("verb", "call"), [(verb, call) for verb, calls in CALLS.items() for call in calls])
 def test_whatever_the_operating_system_says_is_a_typed_error_that_says_it_too(

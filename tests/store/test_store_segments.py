@@ -295,6 +295,7 @@ def test_a_storage_that_does_not_answer_for_a_segment_is_said_to_be_away() -> No
         CommitLog(store, "bank").records()
 
 
+@pytest.mark.wide("slow")
 def test_a_record_that_is_written_while_a_reader_looks_behind_the_segments_is_no_hole() -> None:
     store = MemoryStore()
     log = append_commits(store, SMALL + 3)

@@ -266,6 +266,7 @@ def test_retention_keeps_the_snapshot_that_a_life_came_from_until_it_has_one_of_
     assert [str(snapshot.id) for snapshot in committed(store)] == ["2-coordinator-1"]
 
 
+@pytest.mark.wide("slow")
 def test_a_restore_goes_back_to_the_last_snapshot_that_advances_or_where_none_does_to_the_last() -> None:
     store = MemoryStore()
     repository = open_bank(store, "w1")
