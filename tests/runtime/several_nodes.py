@@ -1,5 +1,6 @@
 """Run by itself: `python several_nodes.py CASE STORAGE` takes a node away from a system and brings the system back."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -83,7 +84,8 @@ def tell_to_end(node):
     (raylet,) = (found.process.pid for found in node.all_processes["raylet"])
     told = [raylet, *map(int, Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split())]
     for pid in told:
-        os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # some end with their raylet, before they are told
+            os.kill(pid, signal.SIGTERM)
     eventually(lambda: not any(map(runs, told)), 20)
 
 
