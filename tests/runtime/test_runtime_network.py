@@ -8,14 +8,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from rayshot.protocol.collecting import ProcessJoined, SendBegin, SnapshotWanted
 from rayshot.protocol.events import BatchAcknowledged
+from rayshot.protocol.identity import CHANDY_LAMPORT
 from rayshot.runtime.actor.channels import ActorChannel, Channels
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.wire.host_identity import Joined
 from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
-from tests.runtime.network import Network
+from tests.runtime.network import Actor, Network
 from tests.runtime.one_process import CODEC
 
 SCHEDULES = 150
@@ -53,6 +56,27 @@ def test_a_host_takes_nothing_that_was_sent_in_another_life():
     message = CODEC.tell("hear", ("driver:1", 1))
     answers = {bob.host._take(pack_packet("driver:1", life, 1, 1, message)).status for life in (1, 3)}
     assert answers == {Status.STOPPED}
+
+
+def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_for_it(monkeypatch):
+    network = run([])
+    coordinator = network.coordinator
+    alice = network.actors["alice"].process
+    alice.cell.instance.sent["dave"] = 1
+    alice.channel("dave").append(CODEC.tell("hear", ("alice", 1)))  # so the cut has dave, who is not born yet
+    coordinator.tell(SnapshotWanted(CHANDY_LAMPORT))
+    (snapshot,) = coordinator.collector.open_snapshots
+    effects = coordinator.collector.handle(ProcessJoined("dave"))
+    begun = [(one.snapshot, one.floor, one.inputs, one.quiet) for one in effects if isinstance(one, SendBegin)]
+    assert [one for one, *_ in begun] == [snapshot]
+    answering = SimpleNamespace(get_actor=lambda *_, **__: None, get=lambda _: Joined(0, begun, []))
+    monkeypatch.setattr("rayshot.runtime.actor.host.ray", answering)
+    monkeypatch.setattr(type(coordinator), "told_join", lambda *_: None, raising=False)
+    dave = network.actors["dave"] = Actor("dave", network)
+    dave.host._ray_name = dave.host._node = "dave"
+    dave.host._join(dave.process)
+    network.run()
+    assert coordinator.committed == [snapshot]
 
 
 # Wrong versions, each of which the test above must notice -----------------------------------------------------------

@@ -294,20 +294,19 @@ def test_who_waits_for_room_goes_on_when_messages_leave(lane, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.outbox.OUTBOX_MESSAGES_MAX", 2)
     for number in range(4):
         tell(number)
-    waits, goes_on = threading.Event(), []
+    assert channel.sent - channel.transported == 3
+    waits, goes_on = threading.Event(), threading.Event()
 
     def wait():
         with channel.room:
-            assert channel.sent - channel.transported == 3
             waits.set()
-            goes_on.append(channel.room.wait_for(lambda: not channel.full, 20.0))
+            channel.room.wait_for(lambda: not channel.full)
+        goes_on.set()
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
+    threading.Thread(target=wait, daemon=True).start()
     assert waits.wait(20.0)
     receiver.answer()
-    waiting.join()
-    assert goes_on == [True]
+    assert goes_on.wait(20.0)
 
 
 def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
