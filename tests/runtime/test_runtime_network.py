@@ -1,5 +1,6 @@
 """The runtime's own transport under a hostile network, without Ray: no message and no snapshot is lost or wrong."""
 
+import threading
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,13 +11,15 @@ from hypothesis import strategies as st
 
 from rayshot.protocol.collecting import ProcessJoined, SendBegin, SnapshotWanted
 from rayshot.protocol.events import BatchAcknowledged
-from rayshot.protocol.identity import CHANDY_LAMPORT
+from rayshot.protocol.identity import CHANDY_LAMPORT, COORDINATOR, SnapshotId
 from rayshot.runtime.actor.channels import ActorChannel, Channels
+from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.wire.host_identity import Joined
+from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
 from tests.runtime.network import Actor, Network
 from tests.runtime.one_process import CODEC
@@ -56,6 +59,14 @@ def test_a_host_takes_nothing_that_was_sent_in_another_life():
     message = CODEC.tell("hear", ("driver:1", 1))
     answers = {bob.host._take(pack_packet("driver:1", life, 1, 1, message)).status for life in (1, 3)}
     assert answers == {Status.STOPPED}
+
+
+def test_a_host_that_is_told_twice_to_go_back_to_the_same_life_does_so_once(monkeypatch):
+    bob = run([]).actors["bob"]
+    monkeypatch.setattr(Embodiment, "leave", lambda *_: pytest.fail("it has gone back already"))
+    bob.host._reloading, bob.host._node = threading.Lock(), "near"
+    plan = SimpleNamespace(snapshot=SnapshotId(1, COORDINATOR, 1))
+    assert bob.host.go_back(Issuer(1, 0), bob.process.identity, plan) == "near"
 
 
 def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_for_it(monkeypatch):

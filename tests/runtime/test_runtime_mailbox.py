@@ -1,0 +1,36 @@
+"""What an actor's mailbox gives out while an aligned snapshot holds senders back; no Ray."""
+
+from rayshot.format.codec import Frame, split_frame
+from rayshot.runtime.actor.mailbox import Mailbox
+from tests.runtime.one_process import CODEC
+
+
+def put(mailbox, sender, first, count):
+    body = b"".join(CODEC.tell("take", (number,)) for number in range(first, first + count))
+    mailbox.put(sender, Frame(first, count, body))
+
+
+def handle(mailbox, limits):
+    """Handle the next delivery; returns its sender and the numbers of its messages, or None."""
+    delivery = mailbox.take(limits)
+    if delivery is None:
+        return None
+    numbers = [CODEC.decode_tell(message)[1][0] for message in split_frame(delivery.frame)]
+    assert numbers == list(range(delivery.frame.first, delivery.frame.last + 1))
+    mailbox.position = delivery.frame.last
+    mailbox.finish()
+    return delivery.sender, numbers
+
+
+def test_of_a_batch_that_reaches_over_a_limit_only_the_messages_up_to_it_are_handled():
+    mailbox = Mailbox()
+    put(mailbox, "alice", 1, 3)
+    put(mailbox, "bob", 1, 2)
+    put(mailbox, "alice", 4, 1)
+    limits = {"alice": 2}
+    assert handle(mailbox, limits) == ("alice", [1, 2])
+    assert handle(mailbox, limits) == ("bob", [1, 2])
+    assert handle(mailbox, limits) is None
+    assert mailbox.processed == {"alice": 2, "bob": 2}
+    assert handle(mailbox, {}) == ("alice", [3])
+    assert handle(mailbox, {}) == ("alice", [4])
