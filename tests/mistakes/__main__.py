@@ -92,7 +92,18 @@ class Copy:
         said = self._folder / "said.txt"
         with said.open("w") as output:
             program = subprocess.Popen(
-                [sys.executable, "-m", "pytest", "-x", "-p", "tests.mistakes.notice", *limits, *tests],
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-x",
+                    "-m",
+                    "not long",
+                    "-p",
+                    "tests.mistakes.notice",
+                    *limits,
+                    *tests,
+                ],
                 cwd=self._folder,
                 env={**os.environ, "PYTHONPATH": search, FILE: str(self._notice)},
                 stdout=output,

@@ -287,6 +287,14 @@ def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_lat
     assert world.contents("alice") == [1, 2, 4, 5]
 
 
+def test_a_driver_remembers_only_of_the_last_actors_why_they_ended(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.life.driver.ENDED_KEPT_MAX", 2)
+    for name in ("carol", "dave", "erin"):
+        world.handle(name).take.tell(1)
+        world.settle()
+    assert list(world.port.ended) == ["dave", "erin"]
+
+
 def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
     alice = world.handle("alice")
     alice.take.tell(1)
