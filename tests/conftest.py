@@ -17,9 +17,8 @@ __all__ = ["cases", "in_full"]  # fixtures
 SHARED = {
     "volume": ("tests/simulation/test_simulation_replay.py", "tests/simulation/test_simulation_schedules.py"),
     "spark": ("tests/spark/",),
-    "cluster": ("tests/runtime/", "tests/golden/", "tests/explorer/"),
 }
-"""Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
+"""Fixtures of the session that take a minute of a processor to make, or a JVM, and who asks for them."""
 
 settings.register_profile("rayshot", deadline=None, derandomize=True)
 settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
