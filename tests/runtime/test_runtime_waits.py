@@ -164,19 +164,24 @@ def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, 
     assert f"the coordinator of system {system.name!r} does not say how far it is" in shown
 
 
-@pytest.mark.wide("slow")
+def let_storage_hang(coordinator):
+    """It stores nothing any more, and nobody waits long for that."""
+
+    def hang(self):
+        commit_queue.CLOSE_S = 0.1
+        under_way.STORE_S = 0.5
+        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
+
+    ray.get(coordinator.__ray_call__.remote(hang))
+
+
 @pytest.mark.acceptance("X10")
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.0))
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-
-    def hang(self):
-        under_way.STORE_S = 0.5
-        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
-
     coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(hang))
+    let_storage_hang(coordinator)
     first = coordinator.snapshot.remote(Order())
     with pytest.raises(SnapshotAborted, match="did not begin within its time-out"):
         system.snapshot()
@@ -194,14 +199,8 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_acto
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     system.snapshot()
-
-    def hang(self):
-        commit_queue.CLOSE_S = 0.1
-        under_way.STORE_S = 0.5
-        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
-
     coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(hang))
+    let_storage_hang(coordinator)
     asked = coordinator.snapshot.remote(Order())
     eventually(lambda: [one for one in system.status().snapshots if one.recorded] or None)
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
