@@ -471,5 +471,5 @@ def get(refs, timeout=None):
     return refs.value
 
 
-def wait(refs, *, num_returns, timeout, fetch_local):
+def wait(refs, *, timeout, num_returns=1, fetch_local=True):
     return [ref for ref in refs if ref.value is not PENDING], [ref for ref in refs if ref.value is PENDING]

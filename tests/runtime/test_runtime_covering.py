@@ -6,7 +6,7 @@ import pytest
 
 from rayshot.runtime.coordinator.requests import Committed
 from rayshot.runtime.life import covering
-from tests.runtime.going_back import World, get
+from tests.runtime.going_back import World
 
 pytestmark = pytest.mark.acceptance("P3")
 
@@ -54,8 +54,7 @@ def test_it_gives_up_at_its_limit(monkeypatch):
 @pytest.mark.parametrize("advances", [True, False])
 def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_behind_it(monkeypatch, advances):
     world = World(monkeypatch, "alice")
-    monkeypatch.setattr(covering, "ray", SimpleNamespace(wait=lambda refs, timeout: (refs, []), get=get))
-    committed = world._put(Committed(SimpleNamespace(advances=advances), {"alice": 1}, frozenset(), {}))
+    committed = world.put(Committed(SimpleNamespace(advances=advances), {"alice": 1}, frozenset(), {}))
     world.coordinator.snapshot = SimpleNamespace(remote=lambda order: committed)
     world.handle("alice").take.tell(1)
     world.settle()

@@ -409,7 +409,7 @@ def test_errors_are_compared_by_their_kinds(actor, again, changed):
 
 def test_an_actor_that_nobody_has_a_handle_of_lives_until_its_last_durable_call_has_a_result(monkeypatch):
     told, ended = [], []
-    monkeypatch.setattr("rayshot.runtime.life.durable_calls.when_there", lambda _tags, tell: told.append(tell))
+    monkeypatch.setattr("rayshot.runtime.door.door.when_there", lambda _tags, tell: told.append(tell))
     calls = DurableCalls(ended.append)
     for tags in range(2):
         calls.made("till", tags)

@@ -18,6 +18,7 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.host_identity import Joined
 from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
@@ -80,8 +81,8 @@ def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_fo
     effects = coordinator.collector.handle(ProcessJoined("dave"))
     begun = [(one.snapshot, one.floor, one.inputs, one.quiet) for one in effects if isinstance(one, SendBegin)]
     assert [one for one, *_ in begun] == [snapshot]
-    answering = SimpleNamespace(get_actor=lambda *_, **__: None, get=lambda _: Joined(0, begun, []))
-    monkeypatch.setattr("rayshot.runtime.actor.host.ray", answering)
+    monkeypatch.setattr(door, "find", lambda _name: None)
+    monkeypatch.setattr(door, "get", lambda _answer: Joined(0, begun, []))
     monkeypatch.setattr(type(coordinator), "told_join", lambda *_: None, raising=False)
     dave = network.actors["dave"] = Actor("dave", network)
     dave.host._ray_name = dave.host._node = "dave"
