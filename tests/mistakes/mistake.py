@@ -19,7 +19,7 @@ class DoesNotFit(Exception):
 class Mistake:
     """`says` is the wrong behaviour, in words that outlive a refactoring. In `file` the text `new` stands for `old`.
 
-    `tests` are the files that should notice, the quickest first. `survives` says why none does, if that is known.
+    `tests` are the files that should notice, the quickest first.
     """
 
     room: str
@@ -28,7 +28,6 @@ class Mistake:
     old: str
     new: str
     tests: tuple[str, ...]
-    survives: str = ""
 
     def edit(self, text: str, new: str) -> str:
         """The text of the file with `new` in the place of the old lines, and a mark before the statement that changes.
