@@ -97,8 +97,10 @@ def test_a_child_that_does_not_begin_is_replaced(tmp_path, monkeypatch):
             os.kill(pid, 0)
 
 
-def test_children_that_fail_again_and_again_are_tried_less_and_less_often(tmp_path, monkeypatch):
+@pytest.mark.parametrize("maps", [False, True])
+def test_children_that_fail_again_and_again_are_tried_less_and_less_often(tmp_path, monkeypatch, maps):
     monkeypatch.setattr("rayshot.runtime.node.capture._write_spool", find_no_room)
+    monkeypatch.setattr("rayshot.runtime.node.capture.maps_data", lambda: maps)  # the first child is waited for then
     capturer = Capturer("actor", str(tmp_path))
     capturer.method = "fork"
     cell = SimpleNamespace(state=lambda: {"text": b"x" * 10_000}, instance=object())

@@ -236,9 +236,9 @@ class Capturer:
         if not tried and maps_data() and child.has_ended(TRIAL_S):
             try:
                 child.wait(0.0)
-            except StateNotSerializable as error:
-                self.child_failed(error)
-                if self._in_shared_memory:
+            except StateNotSerializable as error:  # of another error, those hear who wait for the child
+                if error.evidence.get("inline") == SHARED_MEMORY:
+                    self.child_failed(error)
                     return self._inline(cell)
         return child
 
