@@ -24,6 +24,14 @@ HEAD = """# What the tests run, and where
 `.ci/run` runs `make check`, `make test`, and a tenth of what only `make test-all` runs. The commit chooses the tenth.
 A test that fails there and fails at the commit before too is printed, and does not stop the change.
 
+Before tests were left out, `make test` took 36 to 43 minutes on two cores. Now it takes 13.5, with 8,870 cases. The
+processors are nearly full in both. The seconds of the cases by room, in two processes of tests:
+
+| | runtime | spark | k8s | simulation | examples | benchmarks | ports | cli | store | page, metrics | others |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| before | 1,646 | 589 | 448 | 278 | 244 | 205 | 193 | 157 | 134 | 122 | 139 |
+| now | 762 | 199 | 48 | 104 | 122 | 29 | 43 | 29 | 69 | 68 | 110 |
+
 This page is made from the marks `wide`, `sampled` and `long` of the tests:
 `RAYSHOT_REWRITE_PAGES=1 pytest tests/project/test_project_wide.py` writes it.
 
