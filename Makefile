@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 REPORT := $(VENV)/tests.xml
 ROWS ?=
 JOBS ?= 2
-BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+BESIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder --timeout-method signal
+ALL := setup java chromium azurite metrics
 
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,24 +49,24 @@ notebooks: setup java
 	@$(BIN)/python -m examples.notebooks
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does. One that hangs fails by name.
-test: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --timeout-method signal --junitxml $(REPORT)
+test: $(ALL)
+	@$(BIN)/python -m pytest $(BESIDE) --timeout 600 --junitxml $(REPORT)
 
 # Notes how long each file took in the last `make test`: the longest go first from then on.
 durations: setup
 	@$(BIN)/python -m tests.durations $(REPORT)
 
 # All of the above, and what `make test` leaves out; docs/tests.md says what that is, and why.
-test-all: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -m "not long" $(BESIDE) --timeout 1800 --timeout-method signal
+test-all: $(ALL)
+	@$(BIN)/python -m pytest -m "not long" $(BESIDE) --timeout 1800
 
 # A tenth of what only `make test-all` runs, chosen by the commit.
-test-tenth: setup java chromium azurite metrics
-	@$(BIN)/python scripts/test-tenth $(BESIDE) --timeout 1800 --timeout-method signal
+test-tenth: $(ALL)
+	@$(BIN)/python scripts/test-tenth $(BESIDE) --timeout 1800
 
 # Every fault, bad input, race and load of the acceptance table, counted; fails where one does not hold.
-acceptance: setup java chromium azurite metrics
-	@$(BIN)/python -m pytest -m acceptance $(BESIDE) --timeout 1800 --timeout-method signal
+acceptance: $(ALL)
+	@$(BIN)/python -m pytest -m acceptance $(BESIDE) --timeout 1800
 
 # The pipeline's driver and JVM, killed behind each commit to each table of each format.
 kills: setup java
