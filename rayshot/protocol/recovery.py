@@ -205,9 +205,9 @@ class Recovery:
         """Whether it is news of an earlier life, start or pause."""
         match event:
             case ProcessLost():  # who took over does not know the starts, so a higher one is of this life too
-                return event.life != self.life or event.start < self._starts.get(event.process, 1)
+                return event.life != self.life or event.start < self._newest_start(event.process)
             case ProcessLoaded() | LoadRefused():
-                is_awaited = event.process in self._waiting and event.start == self._starts.get(event.process, 1)
+                is_awaited = event.process in self._waiting and event.start == self._newest_start(event.process)
                 return event.life != self.life or not is_awaited
             case LifeBegan():
                 return event.life <= self.life
@@ -217,6 +217,9 @@ class Recovery:
                 return event.number != self._pauses and event.number not in self._postponed.values()
             case _:
                 return False
+
+    def _newest_start(self, process: str) -> int:
+        return self._starts.get(process, 1)
 
     def validate(self) -> None:
         """Assert what holds between any two events; for tests."""
@@ -349,7 +352,7 @@ class Recovery:
         due = sorted(process for process, pause in self._postponed.items() if pause == event.number)
         for process in due:
             del self._postponed[process]
-        return tuple(LoadProcess(self.life, process, self._starts.get(process, 1)) for process in due)
+        return tuple(LoadProcess(self.life, process, self._newest_start(process)) for process in due)
 
     def _mark_now(self, _: PauseOver) -> tuple[RecoveryEffect, ...]:
         return (MarkLife(self.life),)
