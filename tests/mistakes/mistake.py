@@ -49,7 +49,7 @@ class Mistake:
         try:
             ast.parse(edited)
         except SyntaxError as error:
-            raise DoesNotFit(f"{self.file} is no Python with the new lines: {error}") from error
+            raise DoesNotFit(f"Python cannot read {self.file} with the new lines: {error}") from error
         return edited
 
 

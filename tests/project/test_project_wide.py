@@ -10,6 +10,7 @@ import pytest
 
 from tests.processes import ROOT
 from tests.wide import is_in_part
+from tests.written import check_written
 
 PAGE = ROOT / "docs/tests.md"
 HEAD = """# What the tests run, and where
@@ -69,9 +70,7 @@ def which(statement, call):
 
 def test_the_page_says_what_is_left_out_and_why():
     made = HEAD + "".join(row for file in sorted(ROOT.glob("tests/**/test_*.py")) for row in rows(file))
-    if os.environ.get("RAYSHOT_REWRITE_PAGES"):
-        PAGE.write_text(made)
-    assert PAGE.read_text() == made
+    check_written(PAGE, made)
 
 
 @pytest.mark.parametrize(("chosen", "count"), [("not wide", 3), ("", 7), ("wide", 4)])

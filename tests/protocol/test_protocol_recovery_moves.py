@@ -1,6 +1,5 @@
 """The table of recovery: what cannot come is an assertion, and the picture in the documentation is drawn from it."""
 
-import os
 import re
 from itertools import product
 
@@ -9,6 +8,7 @@ import pytest
 from rayshot.protocol.recovering import LifeBegan, LogRefused, Past, ProcessLost, StopWanted, TookOver
 from rayshot.protocol.recovery import MOVES, Phase, Recovery
 from tests.processes import ROOT
+from tests.written import check_written
 
 PAGE = ROOT / "docs/healing.md"
 PICTURE = re.compile(r"(?s)```mermaid\n.*?```")
@@ -32,12 +32,8 @@ def drawn():
 
 def test_the_picture_in_the_documentation_is_the_table():
     text = PAGE.read_text()
-    made = PICTURE.sub(drawn(), text)
-    if os.environ.get("RAYSHOT_REWRITE_PAGES"):
-        PAGE.write_text(made)
-        text = made
     assert PICTURE.search(text) is not None
-    assert text == made
+    check_written(PAGE, PICTURE.sub(drawn(), text))
 
 
 def test_each_move_is_a_method():
