@@ -1,6 +1,5 @@
 """Actors for the tests of the runtime, in a module that Ray's workers can import."""
 
-import os
 import threading
 import time
 from dataclasses import dataclass
@@ -213,15 +212,6 @@ class Holder:
 
     def change(self, by):
         self.array += by
-
-    def fork_ms(self):
-        """How long this process stands still for a plain fork."""
-        began = time.perf_counter()
-        if (pid := os.fork()) == 0:
-            os._exit(0)
-        took_ms = 1e3 * (time.perf_counter() - began)
-        os.waitpid(pid, 0)
-        return took_ms
 
     def spoil(self):
         self.spoilt = Spoilt()
