@@ -20,132 +20,44 @@ the pointer is always at the end of the list, and nothing waits.
 A driver may be able to keep no more, while no snapshot succeeds. Then it offers to let go of messages that have arrived
 and answers that were given in this life. If the system agrees, it goes back to no cut without them.
 
-The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life. It holds
-back an answer of a later life until it has said RolledBack.
+A program may see an answer of a later life before its driver hears that this life began. The machine holds such an
+answer back until RolledBack. Until then nothing gets a number: otherwise a message that the program sent after that
+answer would get a place before it, and could overtake it.
+
+The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple, assert_never
 
+from rayshot.protocol.driver_events import (
+    AnswerArrived,
+    CallMade,
+    CutCommitted,
+    DriverEffect,
+    DriverEvent,
+    FetchAgain,
+    MessagesHanded,
+    Offer,
+    OfferTaken,
+    OutcomeCame,
+    OutcomeLost,
+    ReleaseMessages,
+    RolledBack,
+    SendTagged,
+)
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.protocol.tombstones import Tombstones
 
 ENDED_KEPT_MAX = 1000
 """A driver remembers the ends of this many snapshots. It is seldom told of floors. If it forgets an end, it is like a
 driver that was never told: it passes the tag on. The receiver decides for itself, and tells the driver of the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerArrived:
-    """An answer came from a process; `tags` are the snapshots that were open there.
-
-    It answers message `number` to `receiver`, and was given in the life `incarnation` of the system. Number 0: an
-    answer that a program cannot see, such as the acknowledgement of a batch.
-    """
-
-    tags: tuple[SnapshotId, ...]
-    receiver: str = ""
-    number: int = 0
-    incarnation: int = 1
-
-    def __post_init__(self) -> None:
-        assert self.number >= 0, f"number is {self.number}, not at least 0"
-        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
-
-
-@dataclass(frozen=True, slots=True)
-class CutCommitted:
-    """A durable snapshot that advances holds all messages up to these numbers, keyed by receiver.
-
-    `received` says up to which numbers they are processed there. Messages to `ended` processes that were not processed
-    stay dead letters for ever.
-    """
-
-    snapshot: SnapshotId
-    sent: Mapping[str, int]
-    ended: frozenset[str] = frozenset()
-    received: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _check_numbers(self.sent, self.received)
-
-
-@dataclass(frozen=True, slots=True)
-class RolledBack:
-    """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
-
-    `received` says up to which numbers the cut has the messages processed. The `ended` processes have ended in it, and
-    nothing is sent to them again.
-    """
-
-    incarnation: int
-    sent: Mapping[str, int]
-    ended: frozenset[str] = frozenset()
-    received: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
-        _check_numbers(self.sent, self.received)
-
-
-def _check_numbers(*several: Mapping[str, int]) -> None:
-    for name, number in (item for numbers in several for item in numbers.items()):
-        assert number >= 0, f"{name} is {number}, not at least 0"
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a driver could let go of: by receiver, messages that arrived in this life, and answers given in it."""
-
-    sent: Mapping[str, int]
-    received: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class OfferTaken:
-    """From now on the system goes back to no cut without this: the driver lets go of it."""
-
-    incarnation: int
-    offer: Offer
-
-
-DriverEvent = (
-    BatchTaken
-    | BatchAcknowledged
-    | ReceiverEnded
-    | SnapshotEnded
-    | AnswerArrived
-    | CutCommitted
-    | OfferTaken
-    | RolledBack
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SendTagged:
-    """Transport messages `first` .. `first + count - 1` under this incarnation with these tags."""
-
-    receiver: str
-    incarnation: int
-    first: int
-    count: int
-    tags: tuple[SnapshotId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseMessages:
-    """Messages up to `last` are no longer needed."""
-
-    receiver: str
-    last: int
-
-
-DriverEffect = SendTagged | ReleaseMessages
 
 
 class _Kept(NamedTuple):
@@ -222,6 +134,9 @@ class Driver:
     """The receivers that have ended in this life."""
     _over: set[str] = field(default_factory=set)
     """The receivers that have ended in a durable cut, so in all later lives too."""
+    _early: list[AnswerArrived] = field(default_factory=list)
+    """Answers of later lives."""
+    _calls: KeptCalls = field(default_factory=KeptCalls)
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -233,6 +148,16 @@ class Driver:
         channel = self._channels.get(receiver)
         kept = 0 if channel is None else min(last, channel.transported)
         return kept if channel is not None and kept > channel.released else 0
+
+    @property
+    def may_number(self) -> bool:
+        """Whether BatchTaken may come. It may not while an answer of a later life is held back."""
+        return not self._early
+
+    @property
+    def due(self) -> Collection[str]:
+        """The receivers that must be asked for outcomes again, see MessagesHanded."""
+        return self._calls.due
 
     @property
     def tags(self) -> tuple[SnapshotId, ...]:
@@ -273,6 +198,19 @@ class Driver:
                 return self._receiver_ended(receiver)
             case AnswerArrived():
                 return self._answer_arrived(event)
+            case CallMade(receiver, call_id, number):
+                if self.keeps:
+                    assert number >= 1, f"number is {number}, not at least 1"
+                    self._calls.made(receiver, call_id, number, self.incarnation)
+                return ()
+            case OutcomeCame():
+                return self._outcome_came(event)
+            case OutcomeLost(receiver, call_id):
+                self._calls.fetched(receiver, call_id, 0, self.incarnation)
+                return ()
+            case MessagesHanded(receiver, last):
+                asked = self._calls.ask(receiver, last, self.incarnation)
+                return tuple(FetchAgain(receiver, call_id) for call_id in asked)
             case SnapshotEnded(snapshot, floor):
                 self._end(snapshot, floor)
                 return ()
@@ -281,8 +219,10 @@ class Driver:
                 ours = snapshot.incarnation == self.incarnation
                 return tuple(self._release(event)) if ours else ()
             case OfferTaken(incarnation, offer):
-                ours = incarnation == self.incarnation
-                return tuple(self._let_go(offer.sent, offer.received)) if ours else ()
+                if incarnation != self.incarnation:
+                    return ()
+                self._calls.forget(offer.received, ())
+                return tuple(self._let_go(offer.sent, offer.received))
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
@@ -302,6 +242,7 @@ class Driver:
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
         assert receiver not in self._over, f"{receiver} has ended for ever"
+        assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
         first = channel.transported + 1
         if not self.keeps:
@@ -342,10 +283,20 @@ class Driver:
         self._gone.add(receiver)  # for this life: a rollback may undo an end
         return tuple(self._confirm())
 
+    def _outcome_came(self, came: OutcomeCame) -> tuple[DriverEffect, ...]:
+        number = self._calls.number(came.receiver, came.call_id)
+        life = self._calls.fetched(came.receiver, came.call_id, came.incarnation, self.incarnation)
+        channel = self._channels.get(came.receiver)
+        if channel is None or number > channel.transported:
+            number = 0  # a receiver that has ended answers what was not sent to it yet
+        return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life))
+
     def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
+        if answer.incarnation > self.incarnation and self.keeps:
+            self._early.append(answer)
+            return ()
         self._tags.update((tag, None) for tag in answer.tags if self._is_news(tag))
         receiver, number = answer.receiver, answer.number
-        assert answer.incarnation <= self.incarnation, f"an answer of life {answer.incarnation}: {self.incarnation}"
         if not self.keeps or number == 0 or receiver in self._over:
             return ()
         if number > self._seen.get(receiver, 0):
@@ -389,6 +340,7 @@ class Driver:
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
+        self._calls.forget(cut.received, cut.ended)
         return self._bury(cut.ended) + self._let_go(cut.sent, cut.received)
 
     def _let_go(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
@@ -422,4 +374,8 @@ class Driver:
             channel.go_back(n)
             if channel.unsent:
                 heappush(self._waiting, (channel.unsent[0].behind, receiver))
-        return effects + self._confirm()
+        early, self._early = self._early, []
+        self._calls.forget(back.received, back.ended)
+        self._calls.go_back({(one.receiver, one.number) for one in early if one.incarnation >= self.incarnation})
+        effects += self._confirm()
+        return effects + [effect for answer in early for effect in self._answer_arrived(answer)]

@@ -1,16 +1,21 @@
 import pytest
 
-from rayshot.protocol.driver import (
-    ENDED_KEPT_MAX,
+from rayshot.protocol.driver import ENDED_KEPT_MAX, Driver
+from rayshot.protocol.driver_events import (
     AnswerArrived,
+    CallMade,
     CutCommitted,
-    Driver,
+    FetchAgain,
+    MessagesHanded,
+    OutcomeCame,
+    OutcomeLost,
     ReleaseMessages,
     RolledBack,
     SendTagged,
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.kept_calls import KeptCalls
 
 K = SnapshotId(1, "coordinator", 1)
 
@@ -178,9 +183,96 @@ def test_a_cut_of_a_life_that_the_driver_does_not_know_yet_changes_nothing(drive
     assert driver.handle(later) == (ReleaseMessages("p", 3),)
 
 
-def test_an_answer_of_a_later_life_is_a_mistake_of_who_runs_the_machine(driver):
-    with pytest.raises(AssertionError, match="an answer of life 2"):
-        driver.handle(answered("p", 1, 2))
+def test_behind_an_answer_of_a_later_life_nothing_is_numbered_until_that_life_is_known(driver):
+    driver.handle(BatchTaken("p", 1))
+    assert driver.handle(answered("p", 1, 2)) == ()
+    assert not driver.may_number
+    with pytest.raises(AssertionError, match="a message is numbered behind"):
+        driver.handle(BatchTaken("q", 1))
+    assert driver.handle(RolledBack(2, {"p": 1})) == ()
+    assert driver.may_number
+    driver.handle(BatchTaken("q", 1))
+    assert driver.handle(RolledBack(3, {"p": 1})) == (), "it had seen the answer before it told q"
+
+
+def test_the_tags_of_a_later_life_are_passed_on_from_its_beginning(driver):
+    later = SnapshotId(3, "coordinator", 1)
+    driver.handle(AnswerArrived((later,), incarnation=3))
+    driver.handle(RolledBack(2, {}))
+    assert (driver.tags, driver.may_number) == ((), False)
+    driver.handle(RolledBack(3, {}))
+    assert (driver.tags, driver.may_number) == ((later,), True)
+
+
+def called(driver, receiver, call_id, number):
+    driver.handle(CallMade(receiver, call_id, number))
+    driver.handle(BatchTaken(receiver, 1))
+
+
+def test_an_outcome_that_no_cut_holds_is_asked_for_again_when_its_call_has_left_again(driver):
+    called(driver, "p", 1, 1)
+    called(driver, "p", 2, 2)
+    for call_id in (1, 2):
+        driver.handle(OutcomeCame("p", call_id, incarnation=1))
+    driver.handle(RolledBack(2, {}))
+    assert set(driver.due) == {"p"}
+    assert driver.handle(MessagesHanded("p", 1)) == (FetchAgain("p", 1),)
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+    assert driver.handle(MessagesHanded("p", 2)) == ()
+    assert set(driver.due) == set()
+
+
+def test_an_outcome_that_is_being_fetched_is_asked_for_again_only_if_an_earlier_life_gave_it(driver):
+    called(driver, "p", 1, 1)
+    called(driver, "p", 2, 2)
+    driver.handle(RolledBack(2, {}))
+    assert set(driver.due) == set()
+    driver.handle(OutcomeCame("p", 1, incarnation=2))
+    driver.handle(OutcomeCame("p", 2, incarnation=1))
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+
+
+def test_a_fetch_that_failed_with_its_process_is_made_again_in_the_next_life(driver):
+    called(driver, "p", 1, 1)
+    called(driver, "p", 2, 2)
+    driver.handle(OutcomeLost("p", 1))
+    assert set(driver.due) == set(), "nobody knows yet that this life is over"
+    driver.handle(RolledBack(2, {}))
+    driver.handle(OutcomeLost("p", 2))
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 1), FetchAgain("p", 2))
+
+
+def test_an_outcome_that_the_next_life_gave_already_is_not_asked_for_again(driver):
+    called(driver, "p", 1, 1)
+    driver.handle(OutcomeCame("p", 1, incarnation=2))
+    driver.handle(RolledBack(2, {"p": 1}))
+    assert (set(driver.due), driver.awaits) == (set(), None)
+
+
+def test_what_a_cut_holds_as_processed_is_not_asked_for_again(driver):
+    for number, receiver in enumerate("ppq", 1):
+        called(driver, receiver, number, 1 if receiver == "q" else number)
+        driver.handle(OutcomeCame(receiver, number, incarnation=1))
+    driver.handle(CutCommitted(K, {"p": 2}, frozenset({"q"}), {"p": 1}))
+    driver.handle(RolledBack(2, {"p": 2}, frozenset({"q"}), {"p": 1}))
+    assert set(driver.due) == {"p"}
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+
+
+def test_an_ended_receiver_may_answer_what_was_not_sent_to_it(driver):
+    driver.handle(CallMade("p", 1, 1))
+    driver.handle(OutcomeCame("p", 1))
+    assert driver.awaits is None
+    assert driver.handle(BatchTaken("q", 1)) == (SendTagged("q", 1, 1, 1, ()),)
+    assert driver.handle(RolledBack(2, {})) == (SendTagged("q", 2, 1, 1, ()),)
+
+
+def test_a_driver_that_keeps_nothing_counts_no_calls():
+    driver = Driver("driver:1", keeps=False)
+    driver.handle(CallMade("p", 1))
+    driver.handle(OutcomeCame("p", 1, (K,), 1))
+    assert driver.tags == (K,)
+    assert driver._calls == KeptCalls()
 
 
 def test_messages_between_two_answers_wait_for_the_first_one_only(driver):

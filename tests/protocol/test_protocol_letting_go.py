@@ -5,10 +5,10 @@ from collections import Counter, deque
 
 import pytest
 
-from rayshot.protocol.driver import (
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import (
     AnswerArrived,
     CutCommitted,
-    Driver,
     Offer,
     OfferTaken,
     ReleaseMessages,

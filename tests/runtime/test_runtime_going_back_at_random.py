@@ -175,8 +175,8 @@ class Play:
         self.world.settle()
         port = self.world.port
         assert port.budget.used == 0
-        assert port.calls._numbers == {}
-        assert port.calls._fetches == {}
+        assert port.machine._calls._numbers == {}
+        assert port.calls._fetched_again == {}
         assert list(port.lasting.creations._made) == []
         for name, host in self.world.hosts.items():
             assert name in self.world.ended or host.process.outcomes == {}, f"{name} keeps outcomes of nobody"

@@ -4,11 +4,14 @@ A mistake counts as noticed where an assertion fails, of the play or of the code
 does not fit the code any more. So does a failure of its twin: the same change, with the right behaviour.
 """
 
+from dataclasses import replace
+
 import pytest
 
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.keeping_channel import KeepingChannel
-from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.succession import Heir
 from tests.runtime.going_back import World
 from tests.runtime.test_runtime_going_back_at_random import Play
@@ -49,18 +52,14 @@ def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, heir, self, port,
     return made
 
 
-@mistake(KeptCalls, "answered")
-def answers_of_an_earlier_life_count(wrong, answered, self, receiver, call_id, answer):
-    if wrong:
-        self._open[call_id] = self._machine.incarnation
-        answer = b"" if answer.__class__ is bytes else answer
-    return answered(self, receiver, call_id, answer)
+@mistake(Driver, "_outcome_came")
+def answers_of_an_earlier_life_count(wrong, outcome_came, self, came):
+    return outcome_came(self, replace(came, incarnation=self.incarnation) if wrong else came)
 
 
-@mistake(KeptCalls, "ask_again")
-def nobody_asks_for_outcomes_again(wrong, ask_again, self, receiver, handed, fetch, tell):
-    if not wrong:
-        ask_again(self, receiver, handed, fetch, tell)
+@mistake(KeptCalls, "ask")
+def nobody_asks_for_outcomes_again(wrong, ask, self, receiver, handed, present):
+    return [] if wrong else ask(self, receiver, handed, present)
 
 
 @mistake(KeepingChannel, "_last_free")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from rayshot.protocol.driver import RolledBack
+from rayshot.protocol.driver_events import RolledBack
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.world.driver import SimulatedDriver

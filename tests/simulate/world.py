@@ -14,7 +14,7 @@ from rayshot.protocol.collecting import (
     SnapshotStored,
 )
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.driver import CutCommitted
+from rayshot.protocol.driver_events import CutCommitted
 from rayshot.protocol.effects import Effect
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId

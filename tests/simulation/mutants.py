@@ -8,7 +8,8 @@ from rayshot.protocol import collector as collector_module
 from rayshot.protocol.collecting import ProcessJoined
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import ChannelCut
-from rayshot.protocol.driver import Driver, RolledBack
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import RolledBack
 from rayshot.protocol.effects import DeliverBatch, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant

@@ -10,7 +10,7 @@ from rayshot.protocol.collecting import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Record
-from rayshot.protocol.driver import DriverEffect, SendTagged
+from rayshot.protocol.driver_events import DriverEffect, SendTagged
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     AwaitMarkers,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, ProcessJoined, SnapshotWanted
-from rayshot.protocol.driver import AnswerArrived
+from rayshot.protocol.driver_events import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs

@@ -13,7 +13,8 @@ from rayshot.protocol.collecting import (
     SnapshotStored,
 )
 from rayshot.protocol.collector import Collector
-from rayshot.protocol.driver import Driver, RolledBack
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import RolledBack
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant

@@ -1,10 +1,12 @@
-"""Calls of one driver: their numbers, the receivers that have not answered, and the news that comes with answers."""
+"""Calls of one driver: their numbers, the fetches of their outcomes, and the news that comes with answers."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rayshot.protocol.driver import AnswerArrived, Driver, DriverEffect
+from rayshot.errors import NoAnswer
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import AnswerArrived, CallMade, DriverEffect, OutcomeCame, OutcomeLost
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import unpack
@@ -23,6 +25,7 @@ class Calls:
         self._is_connected = is_connected
         self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
         self._awaited: set[Any] = set()
+        self._fetched_again: dict[int, Any] = {}  # call id -> the reference of the open fetch
         self._news: deque[tuple[SnapshotId, ...]] = deque()
         self._max: dict[str, int | None] = {}
 
@@ -54,10 +57,15 @@ class Calls:
         """The number of the first call to the receiver that has no outcome here; the last number used if all have."""
         return next(iter(self._unanswered.get(receiver, {}).values()), self.last_id)
 
-    def made(self, receiver: str, call_id: int, tags: Any, number: int) -> None:  # noqa: ARG002 - see KeptCalls
+    def made(self, receiver: str, call_id: int, tags: Any, number: int) -> None:
         """A call was made as message `number`; `tags` is the reference to the life and the tags of its answer."""
         self._unanswered.setdefault(receiver, {})[tags] = call_id
         self._awaited.add(tags.task_id())  # which its result has too
+        self._machine.handle(CallMade(receiver, call_id, number))
+
+    def fetched_again(self, call_id: int, tags: Any) -> None:
+        """The outcome of a call was asked for again; `answered` hears of it."""
+        self._fetched_again[call_id] = tags
 
     def is_unanswered(self, reference: Any) -> bool:
         """Whether `reference` is the outcome of a call of this driver, and this outcome has not arrived."""
@@ -87,11 +95,18 @@ class Calls:
         return effects
 
     def _heard(self, tags: tuple[SnapshotId, ...]) -> Sequence[DriverEffect]:
-        return self._machine.handle(AnswerArrived(tags))
+        life = max((tag.incarnation for tag in tags), default=1)
+        return self._machine.handle(AnswerArrived(tags, incarnation=life))
 
-    def answered(self, receiver: str, call_id: int, answer: Any) -> Sequence[DriverEffect]:  # noqa: ARG002 - see KeptCalls
+    def answered(self, receiver: str, call_id: int, answer: Any) -> Sequence[DriverEffect]:
         """Tell the machine of the answer of a call, or of the error that Ray has instead. Returns its orders."""
-        return self._machine.handle(AnswerArrived(unpack_tags(answer)[1])) if answer.__class__ is bytes else ()
+        self._fetched_again.pop(call_id, None)
+        if answer.__class__ is bytes:
+            life, tags = unpack_tags(answer)
+            return self._machine.handle(OutcomeCame(receiver, call_id, tags, life))
+        if isinstance(answer, door.Raised) and isinstance(answer.cause, NoAnswer):  # handled; its outcome is lost
+            return self._machine.handle(OutcomeCame(receiver, call_id, incarnation=self._machine.incarnation))
+        return self._machine.handle(OutcomeLost(receiver, call_id))
 
 
 def unpack_tags(answer: bytes) -> tuple[int, tuple[SnapshotId, ...]]:

@@ -10,7 +10,7 @@ from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, 
 from rayshot.model.anonymous import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver import AnswerArrived, SendTagged
+from rayshot.protocol.driver_events import AnswerArrived, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.codec import Frame, split_frame
-from rayshot.protocol.driver import Driver, DriverEffect
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import DriverEffect
 from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import kept
 from rayshot.runtime.channel.batch import InFlight
@@ -15,13 +16,11 @@ from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.transport import WINDOW
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel, DriverSender
-from rayshot.runtime.life.kept_calls import KeptCalls
 
 
 class KeepingSender(DriverSender, Protocol):
     """The driver that sends, in one life of the system."""
 
-    calls: KeptCalls
     machine: Driver
     budget: Budget
     goes_back: bool
@@ -130,11 +129,11 @@ class KeepingChannel(DriverChannel):
 
     def go_on(self) -> None:
         """A later life has begun: send what it needs, if there is anything. Call under the lock."""
-        if self.pending or self._handed < self.ordered or self._keeper.calls.are_due(self.receiver):
+        if self.pending or self._handed < self.ordered or self.receiver in self._keeper.machine.due:
             self.flush()
 
     def _may_number(self) -> bool:
-        if self._keeper.goes_back or self._keeper.calls.is_ahead:
+        if self._keeper.goes_back or not self._keeper.machine.may_number:
             return False
         return bool(self.pending) and self.held_at != 0 and self._handed == self.transported
 

@@ -8,7 +8,7 @@ from typing import Any, assert_never, cast
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver import DriverEffect, ReleaseMessages, SendTagged
+from rayshot.protocol.driver_events import DriverEffect, FetchAgain, MessagesHanded, ReleaseMessages, SendTagged
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
 from rayshot.runtime.channel.batch import InFlight
@@ -17,7 +17,6 @@ from rayshot.runtime.life.covering import await_covered
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
 from rayshot.runtime.life.keeping_channel import KeepingChannel
-from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.letting_go import LettingGo
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
@@ -42,8 +41,6 @@ class KeepingPort(DriverPort):
         self._patient_until = 0.0 if lasting is None else time.monotonic() + RETURN_S
         self.goes_back = False
         super().__init__(identity, lasting, label)
-        assert isinstance(self.lasting.calls, KeptCalls)
-        self.calls: KeptCalls = self.lasting.calls
         self.budget = self.lasting.budget
         self.noted = self.lasting.creations
         self.news = threading.Condition(self.lock)
@@ -175,7 +172,7 @@ class KeepingPort(DriverPort):
         """See DriverPort."""
         assert self.lock.locked()
         self.carry_out(self.calls.heed())
-        for receiver in self.calls.due:
+        for receiver in tuple(self.machine.due):
             if (channel := self.channels.get(receiver)) is not None:
                 channel.press_on()
 
@@ -193,6 +190,8 @@ class KeepingPort(DriverPort):
                 case ReleaseMessages(_, last):
                     if channel is not None:
                         channel.release(last)
+                case FetchAgain(receiver, call_id):
+                    self._fetch_again(receiver, call_id)
                 case _:
                     assert_never(effect)
 
@@ -202,17 +201,15 @@ class KeepingPort(DriverPort):
 
     def call_again(self, channel: KeepingChannel) -> None:
         """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""
-        if channel.fetch is not None and not self.goes_back and self.calls.are_due(channel.receiver):
-            receiver, host = channel.receiver, self.peers.find(channel.receiver)
-            assert host is not None, f"{receiver} was found before"
-            self.calls.ask_again(
-                receiver,
-                channel.handed,
-                lambda call_id, first_open: host.answered.remote(pack((self.name, call_id, first_open))),
-                lambda tags, call_id: door.when_answered(
-                    tags, lambda answer: self._answered_again(receiver, call_id, answer)
-                ),
-            )
+        if channel.receiver in self.machine.due and channel.fetch is not None and not self.goes_back:
+            self.carry_out(self.machine.handle(MessagesHanded(channel.receiver, channel.handed)))
+
+    def _fetch_again(self, receiver: str, call_id: int) -> None:
+        host = self.peers.find(receiver)
+        assert host is not None, f"{receiver} was found before"
+        tags = host.answered.remote(pack((self.name, call_id, self.calls.first_open(receiver))))
+        self.calls.fetched_again(call_id, tags)
+        door.when_answered(tags, lambda answer: self._answered_again(receiver, call_id, answer))
 
     def _answered_again(self, receiver: str, call_id: int, answer: Any) -> None:
         """On Ray's own thread."""

@@ -16,7 +16,6 @@ from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.durable_calls import DurableCalls
-from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.life.recovery_news import RecoveryNews
 from rayshot.runtime.wire.dropping import Dropped
@@ -66,11 +65,7 @@ class Lasting:
         self._encoding = threading.local()
         self._system = identity.system
         self.machine = Driver(self.name, identity.incarnation, keeps=identity.heals)
-        self.calls: Calls = (
-            KeptCalls(self.machine, self._can_answer, self._numbered)
-            if identity.heals
-            else Calls(self.machine, self._can_answer)
-        )
+        self.calls = Calls(self.machine, self._can_answer)
         self.births = Births(self._find)
         self.dead_letters = DeadLetters()
         self.handles: dict[str, ActorHandle] = {}
@@ -102,10 +97,6 @@ class Lasting:
 
     def _can_answer(self, receiver: str) -> bool:
         return self.port.can_answer(receiver)
-
-    def _numbered(self, receiver: str) -> int:
-        channel = self.port.channels.get(receiver)
-        return 0 if channel is None else channel.transported
 
     def _find(self, name: str) -> Any | None:
         return self.port.peers.find(name)

@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from rayshot.protocol.driver import Driver, DriverEffect, Offer, OfferTaken
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import DriverEffect, Offer, OfferTaken
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
 from rayshot.runtime.life.keeping_channel import KeepingChannel
-from rayshot.runtime.life.kept_calls import KeptCalls
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.wire.following import Covered
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -35,7 +35,6 @@ class Lets(Protocol):
     lock: threading.Lock
     machine: Driver
     lasting: Lasting
-    calls: KeptCalls
     budget: Budget
     peers: Peers
     goes_back: bool
@@ -108,7 +107,6 @@ class LettingGo:
         let_go = LetGo(port.incarnation, port.name, offer.sent, offer.received)
         self._owed = let_go.and_before(self._owed)
         port.lasting.creations.covered(offer.sent, ())
-        port.calls.covered(offer.received, ())
         port.carry_out(port.machine.handle(OfferTaken(port.incarnation, offer)))
         for channel in port.channels.values():
             channel.room.notify_all()

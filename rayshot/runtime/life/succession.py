@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 
 from rayshot.errors import ConfigError, NameTaken, RayshotError
-from rayshot.protocol.driver import CutCommitted, RolledBack
+from rayshot.protocol.driver_events import CutCommitted, RolledBack
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.door import door
@@ -44,7 +44,6 @@ def _let_go(port: KeepingPort, cut: Covered | WentBack) -> None:
         port.channels.pop(receiver).discard()
     port.lasting.over |= cut.ended
     port.lasting.creations.covered(cut.sent, cut.ended)
-    port.calls.covered(cut.received, cut.ended)
 
 
 class Heir:
@@ -93,9 +92,8 @@ class Heir:
             return False
         old.goes_back = True  # it sends nothing more
         _bury(old, back.ended)
-        effects = list(old.machine.handle(RolledBack(port.incarnation, back.sent, back.ended, back.received)))
+        effects = old.machine.handle(RolledBack(port.incarnation, back.sent, back.ended, back.received))
         _let_go(old, back)
-        effects += port.calls.go_back()
         for name in old.starting - missing:
             port.births.started(name)
         for name in missing:

@@ -15,7 +15,8 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver import AnswerArrived, Driver, RolledBack
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import AnswerArrived, CallMade, OutcomeCame, RolledBack
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.simulation.bodies.actor_process import ActorProcess, ended, name_in
@@ -77,7 +78,6 @@ class _Answer(NamedTuple):
     call_id: int
     value: Any
     ok: bool
-    tags: tuple[SnapshotId, ...]
     incarnation: int
 
 
@@ -104,8 +104,6 @@ class ActorDriver(SimulatedDriver):
         self._futures: dict[int, Future] = {}
         self._calls: dict[int, tuple[str, int]] = {}
         """Call -> its receiver, and the number of its message."""
-        self._answers: list[_Answer] = []
-        """Those of a life of which the driver has not heard yet."""
         self._durable: dict[int, _Answer | None] = {}
         """Calls whose results wait for a durable snapshot, with their answers where these are there."""
         self._covered: list[_Covered] = []
@@ -137,6 +135,7 @@ class ActorDriver(SimulatedDriver):
         self.send(receiver, self.codec.call(call_id, tell))
         self._futures[call_id] = future
         self._calls[call_id] = receiver, self.sent(receiver)
+        self.tell(CallMade(receiver, call_id, self.sent(receiver)))
         if durable:
             self._durable[call_id] = None
         return future
@@ -172,11 +171,16 @@ class ActorDriver(SimulatedDriver):
         self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], incarnation: int, *, ok: bool) -> None:
-        """Take the answer to a call; one of a life of which the driver has not heard waits until it has."""
-        if call_id in self._futures:  # else the call was made by a driver that lived before this world
-            value, ok = self._copied(value, ok=ok)
-        self._answers.append(_Answer(call_id, value, ok, tags, incarnation))
-        self._take_answers()
+        """Take the answer to a call. The test sees it even if the driver has not heard of its life yet."""
+        if call_id not in self._calls:  # it was made by a driver that lived before this world
+            self.tell(AnswerArrived(tags, incarnation=incarnation))
+            return
+        answer = _Answer(call_id, *self._copied(value, ok=ok), incarnation)
+        self.tell(OutcomeCame(self._calls[call_id][0], call_id, tags, incarnation))
+        if call_id in self._durable:
+            self._durable[call_id] = answer
+        else:
+            self._futures[call_id].settle(answer.value, ok=answer.ok)
 
     def _copied(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
         if ok:
@@ -186,31 +190,19 @@ class ActorDriver(SimulatedDriver):
                 return sendable(error), False
         return value, ok
 
-    def _take_answers(self) -> None:
-        taken = [answer for answer in self._answers if answer.incarnation <= self.machine.incarnation]
-        self._answers = [answer for answer in self._answers if answer.incarnation > self.machine.incarnation]
-        for answer in taken:
-            of = self._calls.get(answer.call_id, ("", 0))
-            self.tell(AnswerArrived(answer.tags, *of, answer.incarnation))
-            if answer.call_id in self._durable:
-                self._durable[answer.call_id] = answer
-            elif answer.call_id in self._futures:
-                self._futures[answer.call_id].settle(answer.value, ok=answer.ok)
-        covered = [cut for cut in self._covered if cut.incarnation <= self.machine.incarnation]
-        self._covered = [cut for cut in self._covered if cut.incarnation > self.machine.incarnation]
-        for cut in covered:
-            self._give_durable(cut)
-
     def covered(self, incarnation: int, received: Mapping[str, int], ended: frozenset[str]) -> None:
         """A durable snapshot of this life advances; it has these messages of this driver as handled, by receiver."""
         self._covered.append(_Covered(incarnation, received, ended))
-        self._take_answers()
+        self._give_durable()
 
-    def _give_durable(self, cut: _Covered) -> None:
-        for call_id, answer in tuple(self._durable.items()):
-            if answer is not None and cut.holds(*self._calls[call_id]):
-                del self._durable[call_id]
-                self._futures[call_id].settle(answer.value, ok=answer.ok)
+    def _give_durable(self) -> None:
+        covered = [cut for cut in self._covered if cut.incarnation <= self.machine.incarnation]
+        self._covered = [cut for cut in self._covered if cut.incarnation > self.machine.incarnation]
+        for cut in covered:
+            for call_id, answer in tuple(self._durable.items()):
+                if answer is not None and cut.holds(*self._calls[call_id]):
+                    del self._durable[call_id]
+                    self._futures[call_id].settle(answer.value, ok=answer.ok)
 
     # Transport -------------------------------------------------------------------------------------------------
 
@@ -220,10 +212,12 @@ class ActorDriver(SimulatedDriver):
         """Note that the system went back to a cut with these numbers of this driver: sent, and processed of these."""
         self.tell(RolledBack(incarnation, sent, gone, received))
         self.ended = set(gone)
-        self._durable = dict.fromkeys(self._durable)  # their calls are handled again
+        for call_id, answer in self._durable.items():
+            if answer is not None and answer.incarnation < incarnation:
+                self._durable[call_id] = None  # the call is handled again
         for receiver in self.waiting():
             self.world.driver_has_to_send(receiver)
-        self._take_answers()
+        self._give_durable()
 
     def receiver_ended(self, receiver: str) -> None:
         """Note that `receiver` ended: messages that wait for it are dead letters."""

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import DriverEffect, DriverEvent, FetchAgain, ReleaseMessages, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import Acknowledgement, Packet
@@ -44,8 +45,10 @@ class SimulatedDriver:
         return self.log[receiver][number - self.before.get(receiver, 0) - 1]
 
     def unsent(self, receiver: str) -> int:
-        """How many messages to `receiver` are still to be transported."""
-        return 0 if receiver in self.ended else self.sent(receiver) - self.taken[receiver]
+        """How many messages to `receiver` may be transported now and are not."""
+        if receiver in self.ended or not self.machine.may_number:
+            return 0
+        return self.sent(receiver) - self.taken[receiver]
 
     def waiting(self) -> list[str]:
         """Receivers for which something is not yet transported."""
@@ -104,5 +107,7 @@ class SimulatedDriver:
                 self.transmit(packet)
             case ReleaseMessages(receiver, last):
                 self.released[receiver] = max(self.released[receiver], last)
+            case FetchAgain():
+                pass  # here outcomes come unasked
             case _:
                 assert_never(effect)

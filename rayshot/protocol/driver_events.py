@@ -1,0 +1,168 @@
+"""What the machine of a driver is told, and what it orders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
+from rayshot.protocol.identity import SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArrived:
+    """An answer came from a process; `tags` are the snapshots that were open there.
+
+    It answers message `number` to `receiver`, and was given in the life `incarnation` of the system. Number 0: an
+    answer that a program cannot see, such as the acknowledgement of a batch.
+    """
+
+    tags: tuple[SnapshotId, ...]
+    receiver: str = ""
+    number: int = 0
+    incarnation: int = 1
+
+    def __post_init__(self) -> None:
+        assert self.number >= 0, f"number is {self.number}, not at least 0"
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """The driver called a receiver: message `number` is the call, and its outcome is being fetched.
+
+    A driver that keeps nothing need not say the number.
+    """
+
+    receiver: str
+    call_id: int
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCame:
+    """The outcome of a call came, given in the life `incarnation`, with the snapshots that were open there.
+
+    Life 0: the outcome does not say, so it is that in which it was asked for.
+    """
+
+    receiver: str
+    call_id: int
+    tags: tuple[SnapshotId, ...] = ()
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeLost:
+    """The fetch of an outcome failed with the receiver's process."""
+
+    receiver: str
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesHanded:
+    """All messages to a receiver up to `last` have left in this life: it can be asked for outcomes of those again."""
+
+    receiver: str
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutCommitted:
+    """A durable snapshot that advances holds all messages up to these numbers, keyed by receiver.
+
+    `received` says up to which numbers they are processed there. Messages to `ended` processes that were not processed
+    stay dead letters for ever.
+    """
+
+    snapshot: SnapshotId
+    sent: Mapping[str, int]
+    ended: frozenset[str] = frozenset()
+    received: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_numbers(self.sent, self.received)
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
+
+    `received` says up to which numbers the cut has the messages processed. The `ended` processes have ended in it, and
+    nothing is sent to them again.
+    """
+
+    incarnation: int
+    sent: Mapping[str, int]
+    ended: frozenset[str] = frozenset()
+    received: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
+        _check_numbers(self.sent, self.received)
+
+
+def _check_numbers(*several: Mapping[str, int]) -> None:
+    for name, number in (item for numbers in several for item in numbers.items()):
+        assert number >= 0, f"{name} is {number}, not at least 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a driver could let go of: by receiver, messages that arrived in this life, and answers given in it."""
+
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferTaken:
+    """From now on the system goes back to no cut without this: the driver lets go of it."""
+
+    incarnation: int
+    offer: Offer
+
+
+DriverEvent = (
+    BatchTaken
+    | BatchAcknowledged
+    | ReceiverEnded
+    | SnapshotEnded
+    | AnswerArrived
+    | CallMade
+    | OutcomeCame
+    | OutcomeLost
+    | MessagesHanded
+    | CutCommitted
+    | OfferTaken
+    | RolledBack
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SendTagged:
+    """Transport messages `first` .. `first + count - 1` under this incarnation with these tags."""
+
+    receiver: str
+    incarnation: int
+    first: int
+    count: int
+    tags: tuple[SnapshotId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMessages:
+    """Messages up to `last` are no longer needed."""
+
+    receiver: str
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAgain:
+    """Ask the receiver for the outcome of a call that it handles again in this life."""
+
+    receiver: str
+    call_id: int
+
+
+DriverEffect = SendTagged | ReleaseMessages | FetchAgain

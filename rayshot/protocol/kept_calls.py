@@ -1,0 +1,95 @@
+"""The calls of a driver that no durable snapshot holds as processed.
+
+When the system goes back, the actors handle these calls again. The driver must hear when they have, and the actors must
+be rid of the outcomes: so the driver asks for each outcome again, unless a fetch of it is open. Such a fetch brings an
+outcome of the new life, as an actor's process carries it over, or else it fails with that process.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+
+class _Call(NamedTuple):
+    """A call by the number of its message."""
+
+    number: int
+    call_id: int
+
+
+@dataclass(slots=True)
+class KeptCalls:
+    """See the module. A call is known from `made` until a cut holds it; it is due from a rollback until it is asked."""
+
+    _numbers: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By receiver: call -> number of its message, ascending."""
+    _open: dict[int, int] = field(default_factory=dict)
+    """Call -> the life in which the open fetch of its outcome was made."""
+    _due: dict[str, list[_Call]] = field(default_factory=dict)
+    """By receiver, a heap of those whose outcomes must be asked for again."""
+
+    def made(self, receiver: str, call_id: int, number: int, life: int) -> None:
+        """A call was made in this life as message `number`, and its outcome is being fetched."""
+        self._numbers.setdefault(receiver, {})[call_id] = number
+        self._open[call_id] = life
+
+    def number(self, receiver: str, call_id: int) -> int:
+        """The number of the message of a call; 0 if a cut holds it."""
+        return self._numbers.get(receiver, {}).get(call_id, 0)
+
+    def fetched(self, receiver: str, call_id: int, given_in: int, present: int) -> int:
+        """A fetch is over. Returns the life in which the outcome was given; it is due again if that is an earlier one.
+
+        `given_in` 0: the outcome does not say, or there is none, so it counts as given when it was asked for.
+        """
+        asked_in = self._open.pop(call_id, present)
+        life = given_in or asked_in
+        if life < present and (number := self.number(receiver, call_id)):
+            heappush(self._due.setdefault(receiver, []), _Call(number, call_id))
+        return life
+
+    def forget(self, received: Mapping[str, int], ended: Collection[str]) -> None:
+        """No later life can need calls up to these numbers, or those of ended receivers.
+
+        An outcome that is due stays so: nobody else would fetch it.
+        """
+        for receiver in self._due.keys() & ended:
+            del self._due[receiver]
+        for receiver in tuple(self._numbers):
+            numbers, last = self._numbers[receiver], received.get(receiver, 0)
+            if receiver in ended:
+                numbers.clear()
+            while numbers and next(iter(numbers.values())) <= last:
+                del numbers[next(iter(numbers))]
+            if not numbers:
+                del self._numbers[receiver]
+
+    def go_back(self, given: Collection[tuple[str, int]]) -> None:
+        """A later life begins, in which the calls with these receivers and numbers are answered already."""
+        self._due.clear()
+        for receiver, numbers in self._numbers.items():
+            due = [
+                _Call(number, call_id)  # in order, so the list is a heap
+                for call_id, number in numbers.items()
+                if call_id not in self._open and (receiver, number) not in given
+            ]
+            if due:
+                self._due[receiver] = due
+
+    @property
+    def due(self) -> Collection[str]:
+        """The receivers that must be asked for outcomes again."""
+        return self._due.keys()
+
+    def ask(self, receiver: str, handed: int, present: int) -> list[int]:
+        """The due calls up to message `handed`, whose outcomes are fetched from now on."""
+        asked, due = [], self._due.get(receiver, [])
+        while due and due[0].number <= handed:
+            call_id = heappop(due).call_id
+            if call_id not in self._open:
+                self._open[call_id] = present
+                asked.append(call_id)
+        if not due:
+            self._due.pop(receiver, None)
+        return asked
