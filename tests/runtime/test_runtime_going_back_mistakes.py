@@ -4,11 +4,8 @@ A mistake counts as noticed where an assertion fails, of the play or of the code
 does not fit the code any more. So does a failure of its twin: the same change, with the right behaviour.
 """
 
-from dataclasses import replace
-
 import pytest
 
-from rayshot.protocol.driver import Driver
 from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.keeping_channel import KeepingChannel
@@ -52,9 +49,9 @@ def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, heir, self, port,
     return made
 
 
-@mistake(Driver, "_outcome_came")
-def answers_of_an_earlier_life_count(wrong, outcome_came, self, came):
-    return outcome_came(self, replace(came, incarnation=self.incarnation) if wrong else came)
+@mistake(KeptCalls, "fetched")
+def answers_of_an_earlier_life_count(wrong, fetched, self, receiver, call_id, given_in, present):
+    return fetched(self, receiver, call_id, present if wrong else given_in, present)
 
 
 @mistake(KeptCalls, "ask")
