@@ -151,7 +151,7 @@ def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_syst
         identify(system.name, system._identity.coordinator, 0.5)
     monkeypatch.setattr(attaching, "get_answer", partial(answers.get_answer, within_s=0.5))
     with pytest.raises(SystemRecovering, match=r"has not answered for 0\.5 s"):
-        attaching._attach(system.name)
+        attaching._ask(system.name)
     found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     with pytest.raises(TimeoutError):
         found.result(2)

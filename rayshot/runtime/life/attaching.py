@@ -27,6 +27,7 @@ from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 
 _lock = threading.Lock()
+"""Covers what follows. Nobody waits for Ray under it, as all threads that make actors need it."""
 _begun: list[DriverPort] = []
 """The program's systems that are not shut down; at least one stays, unless the program leaves the cluster.
 
@@ -34,6 +35,8 @@ _begun: list[DriverPort] = []
 """
 _attached: dict[str, DriverPort] = {}
 """Ports that were attached without a call of `rayshot.init`, by the system's name."""
+_attaching: dict[str, threading.Lock] = {}
+"""By the system's name, held by the thread that asks for the system, as the coordinator may be silent."""
 _heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
 """News of open snapshots, by life, for a port that does not exist yet. The snapshots of older news are over by then."""
 JOIN_S = 1.0
@@ -47,11 +50,13 @@ def begin(identity: HostIdentity, label: str = "") -> DriverPort:
     """
     with _lock:
         port = _living(identity.system)
-        if port is not None and label and port.has_coordinator:
-            raise ConfigError(
-                f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
-                f"first, before it uses any handle of that system"
-            )
+    if port is not None and label and port.has_coordinator:
+        raise ConfigError(
+            f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
+            f"first, before it uses any handle of that system"
+        )
+    with _lock:
+        port = _living(identity.system)
         if port is None or port.identity.life != identity.life:
             port = _new_port(identity, label)
         _attached.pop(identity.system, None)
@@ -80,16 +85,17 @@ def driver_port(system: str | None = None) -> DriverPort:
     Raises SystemStopped if no system runs, or several run and none can be chosen; NoAnswer, SystemRecovering.
     """
     with _lock:
-        if system is None:
-            if _begun:
-                return _begun[-1]
-            there = [port for port in _attached.values() if port.down is None and port.has_coordinator]
-            return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
-        if (port := _living(system)) is not None:
+        begun, attached = list(_begun), list(_attached.values())
+    if system is None:
+        if begun:
+            return begun[-1]
+        there = [port for port in attached if port.down is None and port.has_coordinator]
+        return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
+    ports = [port for port in (*reversed(begun), *attached) if port.system == system]
+    for port in ports:
+        if port.down is None:
             return port
-        ports = (*reversed(_begun), *_attached.values())
-        over = next((port for port in ports if port.system == system), None)
-        return over if over is not None and not over.has_later_life else _attach(system)
+    return ports[0] if ports and not ports[0].has_later_life else _attach(system)
 
 
 def _living(system: str) -> DriverPort | None:
@@ -110,6 +116,27 @@ def _only_system(names: list[str]) -> str:
 
 
 def _attach(system: str) -> DriverPort:
+    with _lock:
+        turn = _attaching.setdefault(system, threading.Lock())
+    with turn:
+        with _lock:
+            port = _living(system)
+        if port is not None:
+            return port
+        identity = _ask(system)
+        with _lock:
+            if (port := _living(system)) is not None:
+                return port  # this program began the system meanwhile
+            port = _new_port(identity)
+            for other in [name for name, old in _attached.items() if old.down is not None]:
+                del _attached[other]
+            _attached[system] = port
+            _tell_news(port)
+            return port
+
+
+def _ask(system: str) -> HostIdentity:
+    """What a driver must know of the system. Raises SystemStopped, NoAnswer, SystemRecovering."""
     coordinator = find_coordinator(system) if door.is_joined() else None
     if coordinator is None:
         raise SystemStopped(
@@ -119,15 +146,10 @@ def _attach(system: str) -> DriverPort:
         )
     try:
         with noticing_restart(system, coordinator):
-            identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
+            identity: HostIdentity = get_answer(coordinator.identity.remote(), the_coordinator(system))
+            return identity
     except door.NotReached as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
-    port = _new_port(identity)
-    for other in [name for name, old in _attached.items() if old.down is not None]:
-        del _attached[other]
-    _attached[system] = port
-    _tell_news(port)
-    return port
 
 
 def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
