@@ -133,7 +133,7 @@ class Driver:
     _gone: set[str] = field(default_factory=set)
     """The receivers that have ended in this life."""
     _over: set[str] = field(default_factory=set)
-    """The receivers that have ended in a durable cut, so in all later lives too."""
+    """The receivers in the list of answers that have ended in a durable cut, so in all later lives too."""
     _early: list[AnswerArrived] = field(default_factory=list)
     """Answers of later lives."""
     _calls: KeptCalls = field(default_factory=KeptCalls)
@@ -238,10 +238,10 @@ class Driver:
             assert not channel.unsent or receiver in waiting, f"{receiver} waits for nothing: {channel}"
             lasts = [kept.last for kept in channel.kept]
             assert lasts == sorted(set(lasts)), f"{receiver} keeps {lasts}"
-        assert not self._over & self._channels.keys(), f"{self._over & self._channels.keys()} have ended for ever"
+        listed = {receiver for receiver, _ in self._answers}
+        assert self._over <= listed, f"{self._over - listed} have ended, and nothing waits for their answers"
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
-        assert receiver not in self._over, f"{receiver} has ended for ever"
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
         first = channel.transported + 1
@@ -278,7 +278,7 @@ class Driver:
         if not self.keeps:
             self._channels.pop(receiver, None)
             return ()
-        if receiver in self._over:
+        if receiver not in self._channels:
             return ()
         self._gone.add(receiver)  # for this life: a rollback may undo an end
         return tuple(self._confirm())
@@ -297,7 +297,7 @@ class Driver:
             return ()
         self._tags.update((tag, None) for tag in answer.tags if self._is_news(tag))
         receiver, number = answer.receiver, answer.number
-        if not self.keeps or number == 0 or receiver in self._over:
+        if not self.keeps or number == 0 or receiver not in self._channels:
             return ()
         if number > self._seen.get(receiver, 0):
             self._seen[receiver] = number
@@ -327,16 +327,16 @@ class Driver:
             self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
 
     def _bury(self, ended: frozenset[str]) -> list[DriverEffect]:
-        """Release all that was sent to processes that have ended for ever, and forget all but their names."""
+        """Release all that was sent to processes that have ended for ever, and forget them."""
         effects: list[DriverEffect] = []
-        for receiver in sorted(ended - self._over):
-            channel = self._channels.pop(receiver, None)
-            if channel is not None and channel.transported > channel.released:
+        for receiver in sorted(self._channels.keys() & ended):
+            channel = self._channels.pop(receiver)
+            if channel.transported > channel.released:
                 effects.append(ReleaseMessages(receiver, channel.transported))
-            for known in (self._seen, self._given):
-                known.pop(receiver, None)
+            self._given.pop(receiver, None)
+            if self._seen.pop(receiver, 0):
+                self._over.add(receiver)
             self._gone.add(receiver)
-        self._over |= ended
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
@@ -357,6 +357,9 @@ class Driver:
                 break
             self._answers.popleft()
             self._forgotten += 1
+        if self._over:
+            self._over.intersection_update(receiver for receiver, _ in self._answers)
+        self._gone &= self._channels.keys() | self._over
         self._confirmed = max(self._confirmed, self._forgotten)
         return effects + self._confirm()
 

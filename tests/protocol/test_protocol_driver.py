@@ -114,19 +114,29 @@ def test_nothing_let_go_of_is_ever_needed_again(driver):
         driver.handle(RolledBack(2, {"p": 2}))
 
 
-def test_of_a_process_that_ended_in_a_durable_cut_only_its_name_is_kept(driver):
+def test_of_a_process_that_ended_in_a_durable_cut_nothing_is_kept(driver):
     driver.handle(BatchTaken("p", 5))
     driver.handle(answered("p", 1))
     ended = frozenset({"p"})
     assert driver.handle(CutCommitted(K, {}, ended)) == (ReleaseMessages("p", 5),)
-    with pytest.raises(AssertionError, match="p has ended for ever"):
-        driver.handle(BatchTaken("p", 1))
     assert driver.handle(RolledBack(2, {}, ended)) == ()
     assert driver.handle(answered("p", 4)) == driver.handle(ReceiverEnded("p")) == ()
     assert driver.handle(BatchAcknowledged("p", 5)) == (), "it comes late"
     driver.validate()
     assert (driver._channels, driver._seen, driver._given, list(driver._answers)) == ({}, {}, {}, [])
+    assert (driver._gone, driver._over) == (set(), set())
     assert driver.awaits is None
+
+
+def test_a_process_that_ended_in_a_durable_cut_keeps_nothing_waiting_while_its_answers_are_in_the_list(driver):
+    for receiver in "qp":
+        driver.handle(BatchTaken(receiver, 1))
+        driver.handle(answered(receiver, 1))
+    driver.handle(BatchTaken("r", 1))
+    driver.handle(CutCommitted(K, {}, frozenset({"p"})))
+    assert driver.handle(RolledBack(2, {}, frozenset({"p"}))) == (SendTagged("q", 2, 1, 1, ()),)
+    assert driver.awaits == ("q", 1)
+    assert driver.handle(answered("q", 1, 2)) == (SendTagged("r", 2, 1, 1, ()),)
 
 
 def test_a_driver_of_many_snapshots_remembers_a_bounded_number_of_ends_and_what_it_forgot_is_no_other_news(driver):

@@ -11,7 +11,7 @@ import ray
 import rayshot
 from rayshot.errors import ActorExited, NameTaken, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life import attaching, following
+from rayshot.runtime.life import attaching, driver, following
 from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.following import Covered
 from tests.runtime.going_back import DIED, Host, Process, Thing, World
@@ -461,6 +461,27 @@ def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not
     world.settle()
     assert world.port.incarnation == 2
     world.close()
+
+
+def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the_last_ones_ended(world, monkeypatch):
+    monkeypatch.setattr(driver, "ENDED_KEPT_MAX", 2)
+    names = {f"thing-{number}" for number in range(5)}
+    for name in sorted(names):
+        thing = Thing.options(name=name).remote(1)
+        thing.take.tell(2)
+        thing.take.remote(3)
+        world.settle()
+        world.hosts[name].end()
+        thing.take.tell(4)
+        world.settle()
+        world.commit()
+        world.settle()
+    port = world.port
+    tables = {**vars(port), **vars(port.lasting), "machine": port.machine._channels, "unborn": port.births._unborn}
+    tables |= {name: getattr(port.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
+    found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
+    assert found == {"ended"}
+    assert port.ended.keys() == {"thing-3", "thing-4"}
 
 
 def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world, monkeypatch):

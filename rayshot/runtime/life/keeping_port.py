@@ -58,8 +58,6 @@ class KeepingPort(DriverPort):
         if channel is None:
             channel = self.channels[receiver] = KeepingChannel(self, receiver)
             channel.down = self.down or self.ended.get(receiver)
-            if channel.down is None and receiver in self.lasting.over:
-                channel.down = Ending(f"actor {receiver!r} has ended").error(receiver)
         return channel
 
     def _fetch_of(self, channel: DriverChannel) -> Callable[..., Any] | None:
@@ -87,8 +85,6 @@ class KeepingPort(DriverPort):
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """See DriverPort. If the system goes back meanwhile, the actor is made in its next life."""
-        if name in self.lasting.over:
-            raise name_taken(name, self.system)
         if name is not None:
             self._check_free(name)
         try:

@@ -53,8 +53,8 @@ class Lasting:
     """See the module. `port` is the driver's port in the present life; `lock` covers it, its channels and all of this.
 
     `label` is the name under which the program attached, if any. `handles` are the handles that the driver gave out, by
-    name. `over` are the actors that have ended in a durable snapshot, so in all later lives too. Systems that do not go
-    back by themselves have one life; see `Driver.keeps`. `left` is the error after the program left the Ray cluster.
+    name. Systems that do not go back by themselves have one life; see `Driver.keeps`. `left` is the error after the
+    program left the Ray cluster.
     """
 
     def __init__(self, identity: HostIdentity, port: PortOfLife, label: str = "") -> None:
@@ -71,7 +71,6 @@ class Lasting:
         self.handles: dict[str, ActorHandle] = {}
         self.creations = Creations()
         self.budget = Budget()
-        self.over: set[str] = set()
         self.left: SystemStopped | None = None
         self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)

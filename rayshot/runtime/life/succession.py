@@ -42,7 +42,6 @@ def _let_go(port: KeepingPort, cut: Covered | WentBack) -> None:
     """Forget what no later life can need."""
     for receiver in port.channels.keys() & cut.ended:
         port.channels.pop(receiver).discard()
-    port.lasting.over |= cut.ended
     port.lasting.creations.covered(cut.sent, cut.ended)
 
 
