@@ -38,3 +38,22 @@ def test_every_error_of_a_call_is_caught_as_one():
         assert issubclass(error, door.CallFailed)
     assert issubclass(door.Died, door.NotReached)
     assert issubclass(door.Unavailable, door.NotReached)
+
+
+@pytest.mark.parametrize("verb", ["write_note", "read_note", "note_keys", "remove_note", "remove_notes"])
+def test_a_control_service_that_does_not_answer_is_an_error_of_a_call_whatever_ray_raises(monkeypatch, verb):
+    def silent(*_, **__):
+        raise RuntimeError("no connection")
+
+    for asked in ("put", "get", "list", "del"):
+        monkeypatch.setattr(door, f"_internal_kv_{asked}", silent)
+    with pytest.raises(door.CallFailed, match="does not answer now: RuntimeError"):
+        getattr(door, verb)(*("key", b"data")[: 2 if verb == "write_note" else 1])
+
+
+def test_an_error_of_ray_that_says_more_comes_as_it_is():
+    def refused():
+        raise door.CLUSTER_GONE[0]("another token")
+
+    with pytest.raises(door.CLUSTER_GONE[0]):
+        door.ask_control_service(refused)

@@ -1,7 +1,6 @@
 """Drivers of a system that goes back to its snapshots by itself, without Ray."""
 
 import threading
-from contextlib import nullcontext
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -482,33 +481,3 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
     found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
     assert found == {"ended"}
     assert port.ended.keys() == {"thing-3", "thing-4"}
-
-
-def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world, monkeypatch):
-    asked, answers, found = threading.Event(), threading.Event(), []
-    silent = SimpleNamespace(identity=SimpleNamespace(remote=lambda: None))
-
-    def get_answer(_call, _whom):
-        asked.set()
-        assert answers.wait(60)
-        raise DIED
-
-    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: silent)
-    monkeypatch.setattr(attaching, "noticing_restart", lambda *_: nullcontext())
-    monkeypatch.setattr(attaching, "get_answer", get_answer)
-
-    def attach():
-        with pytest.raises(SystemStopped, match="'silent' cannot be attached to"):
-            attaching.driver_port("silent")
-
-    waiting = threading.Thread(target=attach)
-    waiting.start()
-    assert asked.wait(60)
-    making = threading.Thread(target=lambda: found.append(attaching.driver_port()))
-    making.start()
-    making.join(60)
-    found_meanwhile = list(found)
-    answers.set()
-    waiting.join()
-    making.join()
-    assert found_meanwhile == [world.first]

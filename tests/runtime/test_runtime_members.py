@@ -16,6 +16,7 @@ from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.takeover import find_remains
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
+from rayshot.runtime.door import door
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.wire.host_identity import Abandoned, Ending
@@ -89,7 +90,7 @@ def test_an_end_that_cannot_be_written_down_now_is_known_all_the_same_and_writte
         def remove(self, name):
             tries.append(name)
             if len(tries) == 1:
-                raise RuntimeError("the control service does not answer")
+                raise door.ControlServiceSilent("the control service does not answer")
             super().remove(name)
 
     monkeypatch.setattr(members_module, "AGAIN_S", 0.01)

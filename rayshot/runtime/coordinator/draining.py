@@ -55,7 +55,7 @@ class DrainWatch:
             time.sleep(LOOK_S)
             try:
                 draining = draining_nodes()
-            except Exception as error:  # noqa: BLE001 - Ray's control service does not answer
+            except door.CallFailed as error:
                 if not failing:
                     log.warning("nobody can say now which nodes are drained: %s", error)
                 failing = True

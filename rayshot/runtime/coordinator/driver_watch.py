@@ -96,7 +96,7 @@ class DriverWatch(Inquiry):
         """As `dead_drivers`, also those of which only Ray knows so far that they died."""
         try:
             self._dead |= {*gone(dict(self._unheard))}
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+        except door.CallFailed as error:
             log.info("nobody knows now which drivers are dead: %r", error)
         return self.dead_drivers
 

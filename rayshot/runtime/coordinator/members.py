@@ -443,7 +443,7 @@ def _bury(roster: Roster, name: str, host: Any | None) -> None:
         try:
             roster.remove(name)
             break
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+        except door.CallFailed as error:
             log.warning("the end of %s cannot be written down now: %r", name, error)
             time.sleep(AGAIN_S)
     if host is None:

@@ -39,6 +39,12 @@ NameUsed = ray.exceptions.ActorAlreadyExistsError
 """There is a process of this name."""
 TooManyCalls = ray.exceptions.PendingCallsLimitExceeded
 """As many calls wait for answers as an option of the actor allows."""
+
+
+class ControlServiceSilent(ray.exceptions.RayError):  # type: ignore[misc]  # Ray's errors have no types
+    """Ray's control service does not answer now, which Ray says with errors of many classes."""
+
+
 CLUSTER_GONE = (ray.exceptions.AuthenticationError, ray.exceptions.RpcError)
 """The cluster that this process has joined is gone, or another one is at its address."""
 
@@ -162,30 +168,40 @@ def when_joined(tell: Callable[[], None]) -> None:
     ray._private.worker._post_init_hooks.append(tell)  # noqa: SLF001 - Ray has no public hook
 
 
-# Notes: small values that Ray's control service keeps. If it does not answer now, each raises any error.
+def ask_control_service(question: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """The answer of a function of Ray that asks its control service. Raises CallFailed if that does not answer."""
+    try:
+        return question(*args, **options)
+    except CallFailed:
+        raise
+    except Exception as error:
+        raise ControlServiceSilent(f"Ray's control service does not answer now: {error!r}") from error
+
+
+# Notes: small values that Ray's control service keeps. Each raises CallFailed if it does not answer now.
 
 
 def write_note(key: str, data: bytes) -> None:
     """Write a note, or a new one in its place."""
-    _internal_kv_put(key, data, namespace=NAMESPACE)
+    ask_control_service(_internal_kv_put, key, data, namespace=NAMESPACE)
 
 
 def read_note(key: str) -> bytes | None:
     """A note; None if there is none."""
-    found: bytes | None = _internal_kv_get(key, namespace=NAMESPACE)
+    found: bytes | None = ask_control_service(_internal_kv_get, key, namespace=NAMESPACE)
     return found
 
 
 def note_keys(before: str) -> list[str]:
     """The keys that begin with `before`."""
-    return [key.decode() for key in _internal_kv_list(before, namespace=NAMESPACE)]
+    return [key.decode() for key in ask_control_service(_internal_kv_list, before, namespace=NAMESPACE)]
 
 
 def remove_note(key: str) -> None:
     """Remove a note, if it is there."""
-    _internal_kv_del(key, namespace=NAMESPACE)
+    ask_control_service(_internal_kv_del, key, namespace=NAMESPACE)
 
 
 def remove_notes(before: str) -> None:
     """Remove all notes whose keys begin with `before`."""
-    _internal_kv_del(before, del_by_prefix=True, namespace=NAMESPACE)
+    ask_control_service(_internal_kv_del, before, del_by_prefix=True, namespace=NAMESPACE)

@@ -25,7 +25,7 @@ class Notes:
         """Remove a note, if it is there. One that cannot be removed now stays."""
         try:
             door.remove_note(self._before + name)
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+        except door.CallFailed as error:
             log.warning("the note of %s cannot be removed now: %r", name, error)
 
     def all(self) -> dict[str, bytes]:

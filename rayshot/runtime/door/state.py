@@ -8,6 +8,9 @@ import ray
 from ray.core.generated.gcs_pb2 import WorkerTableData
 
 from rayshot.runtime.door import here
+from rayshot.runtime.door.door import ask_control_service as _ask
+
+_actors = ray._private.state.actors  # noqa: SLF001 - Ray says this nowhere else
 
 
 def actor_id(handle: Any) -> str:
@@ -19,49 +22,51 @@ def actor_id(handle: Any) -> str:
 def actors_in_the_making() -> set[str]:
     """The ids of all actors whose constructors have not returned. Without a dashboard, Ray says this only here."""
     states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
-    return {found for state in states for found in ray._private.state.actors(actor_state_name=state)}  # noqa: SLF001
+    return {found for state in states for found in _ask(_actors, actor_state_name=state)}
 
 
 def draining_nodes() -> dict[str, int]:
     """The nodes that Ray will soon remove, with the time in Unix milliseconds; 0 if Ray does not say when.
 
-    If the control service does not answer, raises any error that Ray raises: this is not documented.
+    Raises CallFailed if the control service does not answer now, as all functions here.
     """
-    found: dict[str, int] = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
+    found: dict[str, int] = _ask(ray._private.state.state.get_draining_nodes)  # noqa: SLF001 - as Ray's own trainers ask
     return found
 
 
 def was_just_away(handle: Any, within_s: float) -> bool:
     """Whether an actor died, and Ray starts it again or did so in the last `within_s` seconds.
 
-    It compares the clocks of this node and of the head. Raises as `draining_nodes`.
+    It compares the clocks of this node and of the head.
     """
-    found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - Ray says this nowhere else
+    found: dict[str, Any] = _ask(_actors, actor_id(handle))
+    if not found:
+        return False
     began_s: float = found["Timestamp"] / 1000
     return found["State"] == "RESTARTING" or (found["NumRestarts"] > 0 and time.time() - began_s < within_s)
 
 
 def runs_here(handle: Any) -> bool:
-    """Whether a Ray actor is on the node of this process, and its constructor has returned. Raises as `draining_nodes`.
+    """Whether a Ray actor is on the node of this process, and its constructor has returned.
 
     Until then its calls wait, though nothing is wrong.
     """
-    found: dict[str, Any] = ray._private.state.actors(actor_id(handle))  # noqa: SLF001 - see `was_just_away`
+    found: dict[str, Any] = _ask(_actors, actor_id(handle))
     if not found:  # it was just made, and the control service has not heard of it yet
         return False
     return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", here.node())
 
 
 def gone(places: Mapping[str, bytes]) -> list[str]:
-    """Those whose process at its place, or its node, is dead as far as Ray knows. Raises as `draining_nodes`."""
+    """Those whose process at its place, or its node, is dead as far as Ray knows."""
     if not places:
         return []
-    dead_nodes = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
-    accessor = ray._private.state.state._connect_and_get_accessor()  # noqa: SLF001 - for drivers Ray has no other way
+    dead_nodes = {node["NodeID"] for node in _ask(ray.nodes) if not node["Alive"]}
+    accessor = _ask(ray._private.state.state._connect_and_get_accessor)  # noqa: SLF001 - for drivers Ray has no other way
 
     def is_gone(place: bytes) -> bool:
         worker, node = place.decode().split("/")
-        found = accessor.get_worker_info(ray.WorkerID.from_hex(worker))
+        found = _ask(accessor.get_worker_info, ray.WorkerID.from_hex(worker))
         return node in dead_nodes or (found is not None and not WorkerTableData.FromString(found).is_alive)
 
     return [name for name, place in places.items() if is_gone(place)]

@@ -72,7 +72,7 @@ def _was_away(system: str, coordinator: Any) -> bool:
         away = False
         try:
             away = was_just_away(coordinator, SILENT_S)
-        except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
+        except door.CallFailed as error:
             log.info("nobody knows now whether %s is started again: %r", the_coordinator(system), error)
         told.put(away)
 
