@@ -31,6 +31,7 @@ from benchmarks import (
     restore,
     snapshot,
     tables,
+    walk,
 )
 from benchmarks.cluster import fresh_cluster
 from benchmarks.machine import machine_facts
@@ -59,6 +60,7 @@ BENCHMARKS = {
     "lake": lake.run,
     "commands": commands.run,
     "metrics": metrics.run,
+    "walk": walk.run,
     "peers": comparison.run,
 }
 

@@ -14,6 +14,7 @@ from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_proving, draw_snapshot
 from benchmarks.plots.style import STYLE
 from benchmarks.plots.tables import draw_lake, draw_tables
+from benchmarks.plots.walk import draw_walk
 from benchmarks.report import Report
 
 _DRAWINGS = {
@@ -37,6 +38,7 @@ _DRAWINGS = {
     "lake": draw_lake,
     "commands": draw_commands,
     "metrics": draw_metrics,
+    "walk": draw_walk,
     "peers": draw_peers,
 }
 
