@@ -79,4 +79,5 @@ class Receiver:
     def answer(self, processed=None, **answer):
         """Answer the first call that is not answered; all of it is processed by then, if nothing else is said."""
         batch = self.unanswered.pop(0)
-        self.channel.settle_batch(batch, Answer(Status.TAKEN, batch.last if processed is None else processed, **answer))
+        taken = Answer(Status.TAKEN, batch.last if processed is None else processed, **answer)
+        self.channel.settle_batch(self.channel._sender, batch, taken)

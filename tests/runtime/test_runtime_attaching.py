@@ -1,4 +1,4 @@
-"""The drivers of one process, without Ray."""
+"""The drivers of a process, and what they remember, without Ray."""
 
 import threading
 from contextlib import nullcontext
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.errors import SystemStopped
-from rayshot.runtime.life import attaching
-from tests.runtime.going_back import DIED, World
+from rayshot.runtime.life import attaching, driver
+from tests.runtime.going_back import DIED, Thing, World
 
 
 @pytest.fixture
@@ -46,3 +46,24 @@ def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world
     waiting.join()
     making.join()
     assert found_meanwhile == [world.first]
+
+
+def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the_last_ones_ended(world, monkeypatch):
+    monkeypatch.setattr(driver, "ENDED_KEPT_MAX", 2)
+    names = {f"thing-{number}" for number in range(5)}
+    for name in sorted(names):
+        thing = Thing.options(name=name).remote(1)
+        thing.take.tell(2)
+        thing.take.remote(3)
+        world.settle()
+        world.hosts[name].end()
+        thing.take.tell(4)
+        world.settle()
+        world.commit()
+        world.settle()
+    port = world.port
+    tables = {**vars(port), **vars(port.lasting), "machine": port.machine._channels, "unborn": port.births._unborn}
+    tables |= {name: getattr(port.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
+    found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
+    assert found == {"ended"}
+    assert port.ended.keys() == {"thing-3", "thing-4"}

@@ -10,7 +10,7 @@ import ray
 import rayshot
 from rayshot.errors import ActorExited, NameTaken, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life import attaching, driver, following
+from rayshot.runtime.life import attaching, following
 from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.following import Covered
 from tests.runtime.going_back import DIED, Host, Process, Thing, World
@@ -462,22 +462,23 @@ def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not
     world.close()
 
 
-def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the_last_ones_ended(world, monkeypatch):
-    monkeypatch.setattr(driver, "ENDED_KEPT_MAX", 2)
-    names = {f"thing-{number}" for number in range(5)}
-    for name in sorted(names):
-        thing = Thing.options(name=name).remote(1)
-        thing.take.tell(2)
-        thing.take.remote(3)
-        world.settle()
-        world.hosts[name].end()
-        thing.take.tell(4)
-        world.settle()
-        world.commit()
-        world.settle()
-    port = world.port
-    tables = {**vars(port), **vars(port.lasting), "machine": port.machine._channels, "unborn": port.births._unborn}
-    tables |= {name: getattr(port.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
-    found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
-    assert found == {"ended"}
-    assert port.ended.keys() == {"thing-3", "thing-4"}
+def test_what_comes_late_from_an_earlier_life_says_nothing_of_what_is_told_again(world):
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    while not world.taken:
+        world.happen()
+    late = [world.events.pop(world.events.index(event)) for event in list(world.events)]
+    world.go_back()
+    while world.port.incarnation == 1:
+        if not world.events:
+            world.tell_news()
+        world.happen()
+    channel = world.port.channel("alice")
+    while not channel.in_flight:
+        world.happen()
+    assert late, "the answer of the life before"
+    for call, arguments in late:
+        call(*arguments)
+    assert (world.port.machine.unacknowledged("alice"), channel.has_arrived(1)) == (1, False)
+    world.settle()
+    assert world.contents("alice") == [1]

@@ -33,20 +33,19 @@ def mistake(owner, method):
     return register
 
 
-@mistake(KeepingChannel, "heir")
-def nothing_is_told_again(wrong, heir, self, port, arrived, why):
-    return heir(self, port, max(arrived, self.transported) if wrong else arrived, why)
+@mistake(KeepingChannel, "go_back")
+def nothing_is_told_again(wrong, go_back, self, port, arrived):
+    go_back(self, port, max(arrived, self.transported) if wrong else arrived)
 
 
-@mistake(KeepingChannel, "heir")
-def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, heir, self, port, arrived, why):
-    under_way = list(self.in_flight.values())
-    made = heir(self, port, arrived, why)
+@mistake(KeepingChannel, "go_back")
+def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, go_back, self, port, arrived):
+    under_way, peer = list(self.in_flight.values()), self.peer
+    go_back(self, port, arrived)
     if wrong:
-        made.peer = self.peer
+        self.peer = peer
         for batch in under_way:
-            made.transmit(batch)
-    return made
+            self.transmit(batch)
 
 
 @mistake(KeptCalls, "fetched")

@@ -99,11 +99,11 @@ def release_twice(channel, last):
         channel.kept_bytes -= 2 * channel.kept.pop(first).size
 
 
-def settle_out_of_order(channel, batch, answer):
+def settle_out_of_order(channel, sender, batch, answer):
     with channel.lock:
         channel.in_flight.pop(batch.first, None)
         channel.unprocessed.heard(answer.processed, channel.transported, time.monotonic())
-        channel._sender.acknowledged(channel, batch.last, batch, answer)
+        sender.acknowledged(channel, batch.last, batch, answer)
         channel.flush()
 
 
@@ -122,7 +122,7 @@ def take_slowly(outbox, count, take=Outbox.take):
     return body, slots
 
 
-def forget_batch(channel, batch, _error):
+def forget_batch(channel, _sender, batch, _error):
     channel.in_flight.pop(batch.first)
 
 
@@ -137,11 +137,11 @@ WRONG = {
         lambda channel: [*channel.in_flight.values(), *channel.kept.values()],
     ),
     "bytes that have left are counted": (Outbox, "take", take_slowly),
-    "what was lost is not sent again": (OutChannel, "_send_again", lambda _channel, _batch: None),
+    "what was lost is not sent again": (OutChannel, "_send_again", lambda _channel, _sender, _batch: None),
     "a batch that was lost gives its number away": (
         OutChannel,
         "_try_again",
-        lambda channel, batch, _error: channel.in_flight.pop(batch.first),
+        lambda channel, _sender, batch, _error: channel.in_flight.pop(batch.first),
     ),
 }
 

@@ -92,7 +92,7 @@ def test_a_receiver_that_processes_nothing_gets_no_more_than_the_first_credit(la
 def test_with_credit_again_the_rest_leaves_in_order(lane):
     use_up_credit(*lane, 10 * CREDIT_MESSAGES_START)
     _, channel, receiver = lane
-    channel._credited(CREDIT_MESSAGES_START)
+    channel._credited(channel._sender, CREDIT_MESSAGES_START)
     while receiver.unanswered:
         receiver.answer()
     assert receiver.numbers == list(range(10 * CREDIT_MESSAGES_START))
@@ -167,7 +167,7 @@ def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane)
 def test_what_is_refused_as_its_receiver_has_ended_is_a_dead_letter_too(lane):
     tell, channel, receiver = lane
     tell(1)
-    channel.settle_batch(receiver.unanswered.pop(), Answer(Status.ENDED, 0, detail="bob ended"))
+    channel.settle_batch(channel._sender, receiver.unanswered.pop(), Answer(Status.ENDED, 0, detail="bob ended"))
     assert [letter.error for letter in channel._sender.dead_letters.all()] == ["bob ended"]
 
 
@@ -220,7 +220,7 @@ def test_a_batch_that_is_sent_again_has_the_markers_that_are_due_then(lane, monk
             else:
                 runner.handle(event)
         (batch,) = channel.in_flight.values()
-        channel._answered(batch, ConnectionError("lost"))
+        channel._answered(channel._sender, batch, ConnectionError("lost"))
         send_again, arguments = resend.pop()
         send_again(*arguments)
         assert [marker.snapshot for marker in receiver.batches[-1].markers] == markers

@@ -183,9 +183,10 @@ class OutChannel(Outbox):
                 self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)
             )
         except Exception as error:  # noqa: BLE001 - such as no room for a large batch: numbered messages must arrive
-            self._try_again(batch, error)
+            self._try_again(self._sender, batch, error)
         else:
-            door.when_answered(batch.ref, lambda result: self._answered(batch, result))
+            sender = self._sender
+            door.when_answered(batch.ref, lambda result: self._answered(sender, batch, result))
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -205,54 +206,60 @@ class OutChannel(Outbox):
         self.in_flight.clear()
         self.bury(detail, [message for frame in under_way for message in split_frame(frame)])
 
-    # Answers, on Ray's own thread ------------------------------------------------------------------------------
+    # Answers, on Ray's own thread. Each is for the sender that asked: a driver has another one in each life, and what
+    # comes late from an earlier life says nothing of this one.
 
-    def _answered(self, batch: InFlight, result: Any) -> None:
+    def _is_past(self, sender: Sender) -> bool:
+        return sender is not self._sender
+
+    def _answered(self, sender: Sender, batch: InFlight, result: Any) -> None:
+        if self._is_past(sender):
+            return
         if isinstance(result, Exception):
             if batch.slots:
-                threading.Thread(target=self._sift, args=(batch, result), daemon=True).start()
-            elif self._sender.lost(self.receiver, result):
-                self._try_again(batch, result)
+                threading.Thread(target=self._sift, args=(sender, batch, result), daemon=True).start()
+            elif sender.lost(self.receiver, result):
+                self._try_again(sender, batch, result)
             return
-        self.settle_batch(batch, unpack_answer(result))
+        self.settle_batch(sender, batch, unpack_answer(result))
 
-    def _sift(self, batch: InFlight, error: Exception) -> None:
+    def _sift(self, sender: Sender, batch: InFlight, error: Exception) -> None:
         """Look for objects that failed or are lost: give up only these, and send the batch again without them."""
-        assert self.peer is not None
-        if give_up_failed(batch.slots, self.peer.probe):
-            self._send_again(batch)
-        elif self._sender.lost(self.receiver, error):
-            self._try_again(batch, error)
+        peer = self.peer
+        if peer is not None and give_up_failed(batch.slots, peer.probe):
+            self._send_again(sender, batch)
+        elif sender.lost(self.receiver, error):
+            self._try_again(sender, batch, error)
 
-    def settle_batch(self, batch: InFlight, answer: Answer) -> None:
+    def settle_batch(self, sender: Sender, batch: InFlight, answer: Answer) -> None:
         """The receiver answered."""
         with self.lock:
-            if self.ended is not None:
-                return  # its messages are dead letters by now, and no record needs them
+            if self.ended is not None or self._is_past(sender):
+                return  # its messages are dead letters by now, or were sent again
             if answer.status is not Status.TAKEN:
-                self._sender.refused(self.receiver, answer)
+                sender.refused(self.receiver, answer)
                 return
             if batch.count:
                 self.in_flight.pop(batch.first, None)
             self.unprocessed.heard(answer.processed, self.handed, time.monotonic())
             last = min(self.in_flight, default=self.handed + 1) - 1
-            self._sender.acknowledged(self, last, batch, answer)
+            sender.acknowledged(self, last, batch, answer)
             self.flush()
 
-    def _try_again(self, batch: InFlight, error: Exception) -> None:
+    def _try_again(self, sender: Sender, batch: InFlight, error: Exception) -> None:
         batch.losses += 1
         if batch.losses % RESENDS_UNSAID == 0:
             log.warning(
                 "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
-                *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, error),
+                *(sender.name, batch.first, batch.last, self.receiver, batch.losses, error),
             )
-        timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (batch,))
+        timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (sender, batch))
         timer.daemon = True
         timer.start()
 
-    def _send_again(self, batch: InFlight) -> None:
+    def _send_again(self, sender: Sender, batch: InFlight) -> None:
         with self.lock:
-            if self.down is None or batch.closing:
+            if not self._is_past(sender) and (self.down is None or batch.closing):
                 self.renew(batch)
                 if batch.count or batch.closing or batch.markers:
                     self.transmit(batch)
@@ -261,16 +268,21 @@ class OutChannel(Outbox):
         if self._awaiting_credit is None:
             assert self.peer is not None
             self._awaiting_credit = self.peer.await_credit(self._sender.name, self.unprocessed.middle)
-            door.when_answered(self._awaiting_credit, self._credited)
+            sender = self._sender
+            door.when_answered(self._awaiting_credit, lambda result: self._credited(sender, result))
 
-    def _credited(self, result: Any) -> None:
+    def _credited(self, sender: Sender, result: Any) -> None:
+        if self._is_past(sender):
+            return
         if isinstance(result, Exception):
-            if self._sender.lost(self.receiver, result):
-                timer = threading.Timer(RESEND_PAUSE_S, self._credited, (self.unprocessed.processed,))
+            if sender.lost(self.receiver, result):
+                timer = threading.Timer(RESEND_PAUSE_S, self._credited, (sender, self.unprocessed.processed))
                 timer.daemon = True
                 timer.start()
             return
         with self.lock:
+            if self._is_past(sender):
+                return
             self._awaiting_credit = None
             self.unprocessed.heard(result, self.handed, time.monotonic())
             self.flush()

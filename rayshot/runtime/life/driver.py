@@ -114,8 +114,8 @@ class DriverPort:
         with self.lock:
             if isinstance(channel.down, ActorExited):
                 return door.put(channel.down)
-            if channel.down is not None:
-                raise channel.down.anew()
+            if (down := channel.down or self.down) is not None:
+                raise down.anew()
             assert fetch is not None, f"{receiver} is not there, and nobody says why"
             self.calls.check_room(receiver)
             call_id = self.calls.next_id()
@@ -145,8 +145,11 @@ class DriverPort:
         try:
             handle = self.find(channel.receiver)
             if handle is not None:
-                channel.fetch = handle.result.remote
-                return channel.fetch
+                fetch: Callable[..., Any] = handle.result.remote
+                with self.lock:
+                    if self.latest is self:  # otherwise the channel is in a later life
+                        channel.fetch = fetch
+                return fetch
             self._learn_why(channel.receiver, FATE_S + SILENT_S)
         except (NoAnswer, SystemRecovering) as error:
             raise type(error)(f"{error.message}. This call was not sent", **error.evidence) from error
@@ -331,7 +334,7 @@ class DriverPort:
 
     def connect(self, channel: OutChannel) -> None:
         """Find the receiver in the background."""
-        self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None)
+        self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None or self.latest is not self)
 
     def _connect(self, channel: Any) -> None:
         """Raises CallFailed while Ray's control service does not answer."""
@@ -347,6 +350,8 @@ class DriverPort:
             self._learn_why(receiver)
             return
         with self.lock:
+            if self.latest is not self:
+                return  # the channel is in a later life
             if offer is not None and not self.lasting.dropped.holds(receiver):
                 self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
                 self.calls.limit(receiver, offer.calls_max)

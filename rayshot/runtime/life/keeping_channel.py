@@ -12,9 +12,10 @@ from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import kept
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import values_size
+from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
-from rayshot.runtime.channel.transport import WINDOW
+from rayshot.runtime.channel.transport import DUE, WINDOW
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel, DriverSender
 
 
@@ -56,7 +57,7 @@ class KeepingChannel(DriverChannel):
         self.ordered = 0
         self.mentions: deque[tuple[int, frozenset[str]]] = deque()
         self._handed = 0
-        self._is_heir = False
+        self._went_back = False
         self._keeper = port
         self._budget = port.budget
 
@@ -77,7 +78,7 @@ class KeepingChannel(DriverChannel):
     @property
     def can_answer(self) -> bool:
         """See DriverChannel. What the restored snapshot holds of this channel may be answered at any time."""
-        return self._is_heir or super().can_answer
+        return self._went_back or super().can_answer
 
     def no_room(self) -> SystemDown:
         """See DriverChannel."""
@@ -195,31 +196,24 @@ class KeepingChannel(DriverChannel):
         messages = [message for frame in frames for message in split_frame(frame)]
         self.undeliverable([*messages, *map(self.message_at, range(self.transported + 1, self.sent + 1))], detail)
 
-    def heir(self, port: KeepingSender, arrived: int, why: SystemRecovering) -> "KeepingChannel":
-        """The channel that goes on in a later life, where the receiver has the messages up to number `arrived`.
+    def go_back(self, port: KeepingSender, arrived: int) -> None:
+        """Go on in a later life, where the receiver has the messages up to number `arrived`. Call under the lock.
 
-        It takes everything over, and this channel raises the error `why` from now on. Call under the lock.
+        What comes late from the life before is for another sender, see OutChannel.
         """
         assert self.lock.locked()
         self.gather()
-        heir = KeepingChannel(port, self.receiver)
-        heir._is_heir = True
-        heir.kept, heir.mentions, heir.slots = self.kept, self.mentions, self.slots
-        heir.pending, heir.pending_bytes = self.pending, self.pending_bytes
-        heir.transported = self.transported
-        heir._handed = heir.ordered = heir.unprocessed.processed = arrived
+        self._sender = self._port = self._keeper = port
+        self._went_back = True
+        self.peer = self.fetch = self.down = self.ended = self._awaiting_credit = None
+        self._connecting = False
+        self.in_flight.clear()
+        self.unprocessed = Unprocessed()
+        self._handed = self.ordered = self.unprocessed.processed = arrived
+        self.awaited.clear()
         for number, names in self.mentions:
             if number > self.transported and (awaited := set(names & port.starting)):
-                heir.awaited.append((number, awaited))
-        for number, slots in self.slots.items():
-            if wanted := [slot.reference for slot in slots if heir.must_be_there(slot)]:
-                heir.holding.until_ready(number, wanted)
-        heir.hold()
-        self.pending, self.pending_bytes, self.slots = [], 0, {}
-        self.mentions = deque()
-        self.kept = Kept(self._budget)
-        self.awaited.clear()
-        self.in_flight.clear()
-        self.holding.forget_unready()
-        self.shut(why)
-        return heir
+                self.awaited.append((number, awaited))
+        self.hold()
+        self._set_due(DUE[0])
+        self.room.notify_all()

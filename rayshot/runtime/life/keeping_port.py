@@ -28,7 +28,7 @@ RETURN_S, LOOK_S = 15.0, 0.2
 
 
 class KeepingPort(DriverPort):
-    """See DriverPort. `latest` is the heir of a port whose life is over; then this port raises SystemRecovering.
+    """See DriverPort. `latest` is the port of the present life; that of a life that is over raises SystemRecovering.
 
     `goes_back`: the driver has heard that this life is over, and not yet of the next one. `news` is notified when it
     hears. The lives' ports share their lock, so a port passes everything on in one step.
@@ -65,17 +65,19 @@ class KeepingPort(DriverPort):
         while True:
             self._await_room_for_call(channel)
             fetch = super()._fetch_of(channel)
-            if fetch is not None or channel.down is not None:
+            if fetch is not None or channel.down is not None or self.down is not None:
                 return fetch
 
     def _await_room_for_call(self, channel: DriverChannel) -> None:
         if not self.goes_back and not self.budget.is_spent:
             return
         with self.lock:
-            if not self.news.wait_for(lambda: not self.goes_back or channel.down is not None, RECOVERY_WAIT_S):
+            if not self.news.wait_for(lambda: not self.goes_back or self.down is not None, RECOVERY_WAIT_S):
                 raise self.recovering(
                     f"no news of its next life have come for {RECOVERY_WAIT_S:g} s. This call was not sent"
                 )
+            if self.down is not None:
+                return
             self.let_go()
             if not channel.room.wait_for(lambda: not self.budget.is_spent or channel.down is not None, ROOM_WAIT_S):
                 assert isinstance(channel, KeepingChannel)
@@ -218,19 +220,9 @@ class KeepingPort(DriverPort):
                 channel.press_on()
 
     def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: Answer) -> None:
-        """See Sender. What an earlier life says is no news any more."""
-        if self.latest is self:
-            super().acknowledged(channel, last, batch, answer)
-            self.let_go()
-
-    def refused(self, receiver: str, answer: Answer) -> None:
         """See Sender."""
-        if self.latest is self:
-            super().refused(receiver, answer)
-
-    def lost(self, receiver: str, error: Exception) -> bool:
-        """See Sender."""
-        return self.latest is self and super().lost(receiver, error)
+        super().acknowledged(channel, last, batch, answer)
+        self.let_go()
 
     def find(self, receiver: str) -> Any | None:
         """See DriverPort. Just after a rollback, wait for an actor that nobody knows: its maker may make it again."""

@@ -105,14 +105,15 @@ class Heir:
         port.carry_out(effects)
         for channel in port.channels.values():
             channel.go_on()
+        port.let_go()
         return True
 
     def _take_channels(self) -> None:
         port, old = self.port, self._old
         old.down = old.recovering("this part of the program knows only a life that is over")
-        for receiver, channel in old.channels.items():
-            port.channels[receiver] = channel.heir(port, self._back.sent.get(receiver, 0), old.down)
-        old.channels = {}
+        port.channels, old.channels = old.channels, {}
+        for receiver, channel in port.channels.items():
+            channel.go_back(port, self._back.sent.get(receiver, 0))
         for handle in port.lasting.handles.values():
             handle._port = port  # noqa: SLF001 - it is the port's own
         old.news.notify_all()
