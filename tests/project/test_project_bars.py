@@ -1,6 +1,7 @@
 """The bars of the project's structure: what is counted, and when a figure fails."""
 
 import ast
+import json
 from pathlib import PurePath
 from types import ModuleType
 
@@ -67,15 +68,35 @@ def test_a_module_counts_for_its_room(path, room):
     assert bars.modules_by_room(found) == {PurePath(room): 1}
 
 
-def test_only_a_figure_that_is_worse_than_its_limit_fails(capsys, monkeypatch, tmp_path):
-    for folder in ("rayshot/runtime/coordinator", "integrations", "tests"):
+@pytest.fixture
+def project(tmp_path):
+    """A small one that all bars let pass."""
+    for folder in ("rayshot/runtime/coordinator", "integrations", "tests", "docs/benchmarks"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "rayshot/runtime/coordinator/some.py").write_text("def f():\n    assert True\n")
-    assert bars.main(tmp_path) == 0
+    publish_walk(tmp_path, files=0)
+    return tmp_path
+
+
+def publish_walk(project, files):
+    names = ("a tell: files", "a tell: files passed twice", "a death: files")
+    figures = [{"name": name, "value": files} for name in names]
+    (project / "docs/benchmarks/walk.json").write_text(json.dumps({"benchmarks": {"walk": {"figures": figures}}}))
+
+
+def test_only_a_figure_that_is_worse_than_its_limit_fails(capsys, monkeypatch, project):
+    assert bars.main(project) == 0
     assert "better than its limit: set that to 10.00" in capsys.readouterr().out
     monkeypatch.setitem(bars.BARS, "lines of the product", bars.Bar(limit=1, goal=0, why="for a test"))
-    assert bars.main(tmp_path) == 1
+    assert bars.main(project) == 1
     assert "WORSE than its limit (for a test)" in capsys.readouterr().out
     monkeypatch.setitem(bars.BARS, "lines of the product", bars.Bar(limit=2, goal=0, why="for a test"))
-    assert bars.main(tmp_path) == 0
+    assert bars.main(project) == 0
     assert "missed by 2" in capsys.readouterr().out
+
+
+def test_a_published_walk_that_is_longer_than_its_limit_fails(capsys, project):
+    publish_walk(project, files=1_000)
+    assert bars.main(project) == 1
+    worse = [line for line in capsys.readouterr().out.splitlines() if "WORSE" in line]
+    assert [line.partition("  ")[0] for line in worse] == [name for name in bars.BARS if name.startswith("files that")]
