@@ -3,13 +3,13 @@
 import pytest
 
 import rayshot
-from rayshot import FailureConfig
+from rayshot import SnapshotConfig
 
 
 @pytest.fixture(autouse=True)
-def stopping_systems(monkeypatch):
-    """Unless a test says otherwise, a system takes no snapshot by itself, and stops when something dies."""
-    monkeypatch.setitem(FailureConfig.__init__.__kwdefaults__, "scope", "stop")
+def snapshots_when_asked_for(monkeypatch):
+    """Systems are as users get them, and go back by themselves. But snapshots come only where a test asks for them."""
+    monkeypatch.setattr("rayshot.model.configuration.HEALING_SNAPSHOTS", SnapshotConfig())
 
 
 @pytest.fixture

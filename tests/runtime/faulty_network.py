@@ -12,8 +12,9 @@ import time
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import SnapshotConfig
 from rayshot.errors import SnapshotAborted
+from tests.runtime.healed import HEALS
 from tests.runtime.heralds import Court, check_cut
 
 PERCENT = 10
@@ -69,11 +70,7 @@ def main(case: str, storage: str, numbers: str) -> None:
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         check_faults(case)
-        failure, snapshot = (
-            FailureConfig(scope="system", backoff_s=0.0),
-            SnapshotConfig(interval_s=None, timeout_s=30.0),
-        )
-        system = rayshot.init("bank", storage=storage, failure=failure, snapshot=snapshot)
+        system = rayshot.init("bank", storage=storage, failure=HEALS, snapshot=SnapshotConfig(timeout_s=30.0))
         court, committed = Court.assemble(system), 0
         while court.told < int(numbers) or not committed:
             court.tell(ROUND)

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import ray
@@ -15,7 +16,9 @@ from rayshot.runtime.actor import loading
 from rayshot.runtime.door import failpoints
 from tests.waiting import eventually
 
+STOPS = FailureConfig(scope="stop")
 HEALS = FailureConfig(scope="system", backoff_s=0.0)
+"""Without a pause where one actor dies again and again."""
 BACK_S = 30.0
 """Seconds until a system must run again; it takes two or three on a busy machine."""
 
@@ -287,8 +290,7 @@ def die_at(system, place, count=1):
 
 def started(new_system, interval_s=None, **failure):
     """A system with a ring whose first snapshot is there."""
-    settings = FailureConfig(scope="system", **{"backoff_s": 0.0, **failure})
-    system = new_system(failure=settings, snapshot=SnapshotConfig(interval_s=interval_s))
+    system = new_system(failure=replace(HEALS, **failure), snapshot=SnapshotConfig(interval_s=interval_s))
     posts = ring()
     system.snapshot()
     return system, posts

@@ -7,13 +7,12 @@ import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from tests.runtime.healed import HEALS
 from tests.runtime.heralds import Court
 
 
 def main(address: str, name: str, storage: str) -> None:
     ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-    system = rayshot.init(name, storage=storage, failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    system = rayshot.init(name, storage=storage, snapshot=SnapshotConfig(interval_s=None))
     court = Court.assemble(system)
     court.tell()
     system.snapshot()

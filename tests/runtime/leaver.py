@@ -40,7 +40,7 @@ def words(*attempts):
 def main(storage):
     here = os.environ.pop("RAY_ADDRESS")
     ray.init(here, **QUIET)
-    system = rayshot.init("savings", storage=storage, failure=rayshot.FailureConfig(scope="system"))
+    system = rayshot.init("savings", storage=storage)
     alice = Account.options(name="alice").remote(100)
     said = [str(ray.get(alice.deposit.remote(1)))]
     system.snapshot()

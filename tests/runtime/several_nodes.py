@@ -21,7 +21,7 @@ from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import actor_name
 from tests.processes import runs
-from tests.runtime.healed import report, until_it_runs
+from tests.runtime.healed import STOPS, report, until_it_runs
 from tests.runtime.heralds import Court, check_cut
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -148,7 +148,7 @@ def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
 
 def begin(storage, node, *, heals=False):
     """Begin a system whose coordinator is on this node; Ray chooses any."""
-    failure = FailureConfig(scope="system" if heals else "stop")
+    failure = FailureConfig() if heals else STOPS
     for _ in range(BEGINS_MAX):
         system = rayshot.init("bank", storage=storage, failure=failure)
         if node_of("rayshot/bank") == node.node_id:
@@ -172,9 +172,7 @@ def restore(system, replace):
 
     def try_now():
         try:
-            restored.append(
-                rayshot.restore(system.storage, system=system.name, failure=rayshot.FailureConfig(scope="stop"))
-            )
+            restored.append(rayshot.restore(system.storage, system=system.name, failure=STOPS))
         except ConfigError as error:
             if "is running" not in str(error):
                 raise

@@ -27,6 +27,7 @@ from rayshot.runtime.door.cluster import connected_to
 from rayshot.runtime.life.finding import naming
 from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account
 
 pytestmark = pytest.mark.ray
@@ -258,7 +259,7 @@ def test_a_name_that_is_missing_or_ambiguous_lists_what_runs_and_where(new_syste
 
 
 def test_the_only_system_that_lives_is_meant_where_another_one_is_stopped(new_system):
-    stopped = new_system("shop")
+    stopped = new_system("shop", failure=STOPS)
     ray.get(Account.options(name="alice").remote(7).read.remote())
     os.kill(stopped.status().actors["alice"].pid, 9)
     new_system("bank")

@@ -7,8 +7,8 @@ import pytest
 from benchmarks.chaos import ACCOUNTS, MONEY, faults_of, torment
 from benchmarks.disk import small_disk
 from benchmarks.report import NotRun
-from rayshot import FailureConfig, SnapshotConfig
-from tests.runtime.healed import words_of_processes
+from rayshot import SnapshotConfig
+from tests.runtime.healed import HEALS, words_of_processes
 
 pytestmark = pytest.mark.ray
 
@@ -22,7 +22,7 @@ def test_whatever_is_killed_nothing_told_is_lost_doubled_or_out_of_order(new_sys
             disk = stack.enter_context(small_disk())
         system = new_system(
             storage=(disk.folder if disk else tmp_path) / "shots",
-            failure=FailureConfig(scope="system", backoff_s=0.0),
+            failure=HEALS,
             snapshot=SnapshotConfig(interval_s=interval_s),
         )
         chaos, wrong = torment(system, seconds, every_s, disk)

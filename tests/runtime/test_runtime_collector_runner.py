@@ -251,7 +251,7 @@ def test_snapshots_that_failed_count_until_one_advances(runner):
 
 @pytest.mark.acceptance("P3")
 def test_behind_a_death_snapshots_that_fail_are_tried_again_at_the_interval(runner_of):
-    runner, committer, counts = runner_of(SnapshotConfig(interval_s=3600.0), FailureConfig(scope="system"))
+    runner, committer, counts = runner_of(SnapshotConfig(interval_s=3600.0), FailureConfig())
     committer.refuses = StoreUnavailable("the disk is full")
     committer.answer.set()
     runner._members.hosts["alice"] = None  # a system without actors takes no snapshots by itself

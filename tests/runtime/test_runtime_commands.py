@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import rayshot
 from rayshot.cli import main
 from rayshot.runtime.door.cluster import connected_to
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account, Sluggish
 from tests.waiting import eventually
 
@@ -179,7 +180,9 @@ def test_status_says_whom_a_snapshot_waits_for_and_who_waits_no_longer(new_syste
     eventually(lambda: document("status")["snapshot"] == under_way["snapshot"], 20)
 
 
-def test_a_system_that_is_stopped_is_shown_and_takes_nothing(bank):
+def test_a_system_that_is_stopped_is_shown_and_takes_nothing(new_system):
+    bank = new_system("bank", failure=STOPS)
+    ray.get(Account.options(name="alice").remote(7).read.remote())
     os.kill(bank.status().actors["alice"].pid, signal.SIGKILL)
     eventually(lambda: bank.status().state == "stopped", 10)
     found = document("status", code=22)

@@ -20,6 +20,7 @@ from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
 from rayshot.store.repository import Repository
+from tests.runtime.healed import STOPS
 from tests.runtime.heralds import processes_of
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
@@ -30,7 +31,8 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.ray
 
 
-def test_an_actor_that_had_failed_before_the_coordinator_died_is_not_taken_for_one_that_works(system):
+def test_an_actor_that_had_failed_before_the_coordinator_died_is_not_taken_for_one_that_works(new_system):
+    system = new_system(failure=STOPS)
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     (host,) = ray.get(system._identity.coordinator.actors.remote()).values()
@@ -57,7 +59,8 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     assert system.status().state == "running"
 
 
-def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_its_death(system, monkeypatch):
+def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_its_death(new_system, monkeypatch):
+    system = new_system(failure=STOPS)
     ray.get(Account.options(name="alice").remote(1).read.remote())
     pid, ask = system.status().actors["alice"].pid, system._line.ask
 
@@ -73,7 +76,8 @@ def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_it
 
 
 @pytest.mark.wide("slow")
-def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_with_a_restore(system, new_system):
+def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_with_a_restore(new_system):
+    system = new_system(failure=STOPS)
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))  # they never meet
     ray.get([alice.read.remote(), bob.deposit.remote(1)])
     first, pid = system.snapshot(), system.status().actors["alice"].pid
@@ -102,7 +106,7 @@ def test_a_restored_life_that_lost_its_coordinator_and_all_its_actors_does_not_s
     Account.options(name="alice").remote(1)
     first = system.snapshot()
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.storage, system=system.name, failure=STOPS)
     new_system.made.append(restored)
     kill_coordinator(restored, restored.status().actors["alice"].pid)
     status = after_take_over(lambda: (now := restored.status()).state == "stopped" and now)

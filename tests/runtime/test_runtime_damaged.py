@@ -7,9 +7,8 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, Damaged, RestoreFailed, SystemDown
-from tests.runtime.healed import HEALS, kill, report, until_it_stops
+from tests.runtime.healed import kill, report, until_it_stops
 from tests.runtime.workloads import Account
 
 pytestmark = pytest.mark.ray
@@ -30,7 +29,7 @@ def spoil(system, part, newest, before):
 @pytest.mark.acceptance("S4", "X5")
 @pytest.mark.parametrize("part", ["chunk", "manifest"])
 def test_every_error_offers_the_way_round_a_damaged_snapshot_and_it_works_as_it_is_said(new_system, monkeypatch, part):
-    system = new_system("bank", failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    system = new_system("bank")
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])
     whole = system.snapshot()

@@ -4,7 +4,6 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import SnapshotConfig
 from tests.runtime.clumsy import Clumsy
 from tests.runtime.healed import HEALS, kill, until_it_runs
 from tests.waiting import eventually
@@ -21,7 +20,7 @@ def letters(system):
 
 
 def test_letters_of_before_the_snapshot_stay_and_those_behind_it_come_again_in_the_new_life(new_system):
-    system = new_system(failure=HEALS)
+    system = new_system()
     actors = [Clumsy.options(name=name).remote() for name in ("killed", "alive")]
     for what in ("cup", "plate"):
         for actor in actors:
@@ -47,7 +46,7 @@ def test_letters_of_before_the_snapshot_stay_and_those_behind_it_come_again_in_t
 def test_letters_of_an_actor_that_ended_before_the_snapshot_stay_and_those_of_one_that_comes_back_come_again(
     new_system,
 ):
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    system = new_system(failure=HEALS)
     names = ("early", "killed", "late")
     early, killed, late = (Clumsy.options(name=name).remote() for name in names)
     for actor in (early, killed, late):

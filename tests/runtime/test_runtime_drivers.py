@@ -17,7 +17,7 @@ from rayshot.runtime.coordinator import driver_watch
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.life.driver import DriverPort
-from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.healed import STOPS, kill, until_it_runs
 from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
 from tests.runtime.workloads import Account
@@ -235,8 +235,9 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
 
 
 @pytest.mark.acceptance("O6")
-def test_a_plain_actor_hears_of_a_death_while_the_coordinator_still_answers(system):
+def test_a_plain_actor_hears_of_a_death_while_the_coordinator_still_answers(new_system):
     """It does not attach to the same life again, though its coordinator would take it."""
+    system = new_system(failure=STOPS)
     worker = Worker.remote(Account.options(name="alice").remote(1))
     assert ray.get(worker.deposit.remote(2)) == 3
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
@@ -297,8 +298,7 @@ def test_the_death_of_a_driver_while_nobody_coordinates_is_seen_by_the_next_coor
 
 
 @pytest.mark.wide("slow")
-def test_a_driver_that_died_before_its_coordinator_stays_dead_when_the_system_goes_back(new_system):
-    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=None))
+def test_a_driver_that_died_before_its_coordinator_stays_dead_when_the_system_goes_back(system):
     _alice, worker, driver = other_driver(system)
     system.snapshot()
     os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)

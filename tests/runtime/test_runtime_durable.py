@@ -9,14 +9,13 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, NoAnswer, RayshotError, SystemDown
-from tests.runtime.healed import Counter, die_at, kill, pid_of, report, until_it_runs
+from tests.runtime.healed import HEALS, STOPS, Counter, die_at, kill, pid_of, report, until_it_runs
 from tests.runtime.tills import Till
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-STOPS, HEALS = FailureConfig(scope="stop"), FailureConfig(scope="system", backoff_s=0.0)
 SOON_S = 20.0
 
 
@@ -25,7 +24,7 @@ def paid_durably(till, number):
     return ray.get(till.pay.options(durable=True).remote(number))
 
 
-def began(new_system, failure=STOPS, interval_s=None):
+def began(new_system, failure=HEALS, interval_s=None):
     system = new_system(failure=failure, snapshot=SnapshotConfig(interval_s=interval_s))
     till = Till.options(name="till").remote()
     assert ray.get(till.read.remote()) == []
@@ -74,7 +73,7 @@ def test_a_savepoint_that_stops_the_system_answers_what_it_holds(new_system):
 
 
 def test_what_was_answered_durably_is_there_after_a_restore(new_system):
-    system, till = began(new_system, interval_s=0.3)
+    system, till = began(new_system, STOPS, interval_s=0.3)
     assert ray.get(till.pay.options(durable=True).remote(1), timeout=SOON_S) == 1
     os.kill(pid_of(system, "till"), 9)
     eventually(lambda: report(system)["state"] == "stopped")
@@ -84,7 +83,7 @@ def test_what_was_answered_durably_is_there_after_a_restore(new_system):
 
 
 def test_where_the_system_stops_nobody_waits_on_for_a_durable_answer(new_system):
-    system, till = began(new_system)
+    system, till = began(new_system, STOPS)
     other = Counter.options(name="other").remote()
     refs = [till.pay.options(durable=True).remote(number) for number in range(10)]
     ray.get([other.read.remote(), till.read.remote()])
@@ -139,7 +138,7 @@ def test_an_actor_whose_handle_is_dropped_lives_until_it_has_answered_durably(ne
 
 
 def test_an_answer_that_no_snapshot_holds_waits_on_while_the_system_goes_back(new_system):
-    system, till = began(new_system, HEALS)
+    system, till = began(new_system)
     other = Counter.options(name="other").remote()
     ray.get(other.read.remote())
     held = till.pay.options(durable=True).remote(1)
@@ -159,7 +158,7 @@ def test_an_answer_that_no_snapshot_holds_waits_on_while_the_system_goes_back(ne
 @pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("place", ["after_commit", "before_announce"])
 def test_the_coordinator_dies_when_the_snapshot_is_durable_and_before_it_has_told_anybody(new_system, place):
-    system, till = began(new_system, HEALS)
+    system, till = began(new_system)
     ref = till.pay.options(durable=True).remote(1)
     assert ray.get(till.read.remote()) == [1]
     assert waits(ref)
@@ -170,7 +169,7 @@ def test_the_coordinator_dies_when_the_snapshot_is_durable_and_before_it_has_tol
 
 
 def test_a_till_that_pays_what_was_answered_durably_pays_each_once_whatever_is_killed(new_system):
-    system, till = began(new_system, HEALS, interval_s=0.4)
+    system, till = began(new_system, interval_s=0.4)
     other = Counter.options(name="other").remote()
     ray.get(other.read.remote())
     system.snapshot()
@@ -202,7 +201,7 @@ def test_a_till_that_pays_what_was_answered_durably_pays_each_once_whatever_is_k
 
 
 def test_an_answer_that_was_seen_and_comes_otherwise_in_the_next_life_is_counted(new_system):
-    system, till = began(new_system, HEALS)
+    system, till = began(new_system)
     other = Counter.options(name="other").remote()
     ray.get(other.read.remote())
     system.snapshot()

@@ -13,7 +13,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import SnapshotConfig
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.requests import Order
@@ -22,7 +22,7 @@ from rayshot.store.garbage import collect
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from tests.processes import ROOT, search_path
-from tests.runtime.healed import HEALS, die_at, report, until_it_runs
+from tests.runtime.healed import HEALS, STOPS, die_at, report, until_it_runs
 from tests.runtime.heralds import Court, check_cut, die_there, host_of, processes_of
 from tests.waiting import eventually
 
@@ -206,7 +206,7 @@ def test_what_an_actor_had_handed_over_before_it_was_killed_commits_and_is_what_
 
 @pytest.mark.acceptance("B6")
 def test_what_an_actor_had_handed_over_commits_and_is_restored_in_a_system_that_stops_too(new_system, tmp_path):
-    system = new_system(failure=FailureConfig(scope="stop"))
+    system = new_system(failure=STOPS)
     court = Court.assemble(system)
     court.tell()
     system.snapshot()
@@ -280,8 +280,8 @@ def test_a_program_that_is_killed_leaves_a_system_that_the_next_one_goes_on_with
         program.kill()
     if all_die:
         kill_all(rayshot.attach(name))
-    resume = partial(rayshot.resume, name, storage=storage, begin=pytest.fail, failure=HEALS)
-    system = resume(snapshot=SnapshotConfig(interval_s=None), takeover=all_die)
+    resume = partial(rayshot.resume, name, storage=storage, begin=pytest.fail)
+    system = resume(takeover=all_die)
     new_system.made.append(system)
     court = Court(system, system.actors(), teller="the next program")
     court.tell()
@@ -303,7 +303,7 @@ def kill_all(system):
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("B12")
 def test_an_actor_that_ray_may_restart_is_not_made_anew_but_comes_back_from_the_snapshot(new_system, tmp_path):
-    system, born = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None)), tmp_path / "born"
+    system, born = new_system(failure=HEALS), tmp_path / "born"
     court = Court.assemble(system, born=str(born), bob={"max_restarts": -1, "max_task_retries": -1})
     court.tell()
     first = system.snapshot()

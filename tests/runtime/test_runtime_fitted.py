@@ -6,7 +6,6 @@ import signal
 import pytest
 import ray
 
-from rayshot import SnapshotConfig
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.evolved import Wallet
@@ -30,8 +29,7 @@ def evolved(new_system):
         alice.pay.tell(carol, amount)
     ray.get(alice.read.remote())
     assert system.snapshot().channel("alice", "carol").messages
-    quiet = {"failure": HEALS, "config": SnapshotConfig(interval_s=None)}
-    return restore(new_system.made, system, rename_classes=CLASS_MAP, skip_missing_classes=["carol"], **quiet)
+    return restore(new_system.made, system, rename_classes=CLASS_MAP, skip_missing_classes=["carol"], failure=HEALS)
 
 
 def kill_vaults(system):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import ray
@@ -12,7 +11,7 @@ from rayshot.errors import ConfigError
 from rayshot.model.configuration import draw_hash_seed
 from tests.processes import ROOT
 from tests.runtime.hashed import WORDS, Index
-from tests.runtime.healed import HEALS, kill, pid_of, report, until_it_runs
+from tests.runtime.healed import kill, pid_of, report, until_it_runs
 from tests.waiting import eventually
 
 
@@ -28,7 +27,7 @@ def index(name, **options):
 @pytest.mark.parametrize("spares", [0, 1])
 def test_all_keys_are_found_behind_a_kill_and_a_restore_elsewhere(new_system, spares):
     """100 of 100, as in the actors that these actors make."""
-    system = new_system("bank", hash_seed=7, failure=replace(HEALS, spares=spares))
+    system = new_system("bank", hash_seed=7, failure=rayshot.FailureConfig(spares=spares))
     actor = index("first")
     actor.make.tell("second")
     eventually(lambda: found(system) == {"first": 100, "second": 100})

@@ -12,7 +12,6 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ActorDied, Fenced, SystemDown
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.runtime.actor import outcomes
@@ -239,8 +238,7 @@ def test_the_process_of_a_handler_that_does_not_end_is_replaced(new_system, tmp_
     assert goes_round(system)
 
 
-def test_without_a_snapshot_it_stops_and_says_so(new_system):
-    system = new_system(failure=FailureConfig(scope="system"), snapshot=SnapshotConfig(interval_s=None))
+def test_without_a_snapshot_it_stops_and_says_so(system):
     ring()
     kill(system, "post1")
     assert "has no committed snapshot to go back to" in until_it_stops(system)
@@ -289,8 +287,9 @@ def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path)
         system.snapshot()
 
 
-def test_its_first_snapshot_is_taken_at_once(new_system):
-    system = new_system(failure=FailureConfig(scope="system"))
+def test_its_first_snapshot_is_taken_at_once(new_system, monkeypatch):
+    monkeypatch.undo()  # it is as users get it, and takes snapshots
+    system = new_system()
     ring()
     eventually(system.snapshots)
     assert system.config().interval_s == 10.0

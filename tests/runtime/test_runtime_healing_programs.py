@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import ray
 
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import FailureConfig
 from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import questions
@@ -22,7 +22,7 @@ from rayshot.runtime.life import attaching, driver, keeping_port, line, successi
 from rayshot.runtime.life.opening import identify
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
-from tests.runtime.healed import Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs
+from tests.runtime.healed import HEALS, Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -33,7 +33,7 @@ TOLD = 50
 
 def begun(new_system, **options):
     """A system with two counters, its first snapshot, and what was told behind that."""
-    system = new_system(failure=FailureConfig(scope="system", backoff_s=0.0), snapshot=SnapshotConfig(interval_s=None))
+    system = new_system(failure=HEALS)
     counters = [Counter.options(name=name, **options).remote() for name in ("kept", "killed")]
     ray.get([counter.read.remote() for counter in counters])
     system.snapshot()
@@ -77,7 +77,7 @@ def test_questions_for_actors_wait_until_they_are_there_again(new_system):
 
 @pytest.mark.wide("slow")
 def test_a_snapshot_that_waits_its_turn_when_an_actor_dies_is_taken_in_the_next_life_with_it(new_system, tmp_path):
-    system = new_system(failure=FailureConfig(scope="system", backoff_s=3.0), snapshot=SnapshotConfig(interval_s=None))
+    system = new_system(failure=FailureConfig(backoff_s=3.0))
     only = Account.options(name="only").remote(7)
     assert ray.get(only.read.remote()) == 7
     system.snapshot()

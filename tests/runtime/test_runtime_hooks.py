@@ -6,17 +6,12 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch, HookFailed, RestoreFailed
-from tests.runtime.healed import HEALS, Post, be_impatient, kill, pid_of, ring, until_it_runs, until_it_stops
+from tests.runtime.healed import Post, be_impatient, kill, pid_of, ring, until_it_runs, until_it_stops
 from tests.runtime.hooked import Clerk, Odd, Teller
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-
-
-def healing(new_system):
-    return new_system(failure=HEALS, snapshot=SnapshotConfig())
 
 
 def odd(system, tmp_path):
@@ -28,8 +23,7 @@ def odd(system, tmp_path):
     return lambda what: (tmp_path / what).touch()
 
 
-def test_the_old_object_closes_its_files_and_the_new_one_opens_them_on_the_thread_of_the_handlers(new_system, tmp_path):
-    system = healing(new_system)
+def test_the_old_object_closes_its_files_and_the_new_one_opens_them_on_the_thread_of_the_handlers(system, tmp_path):
     ring()
     clerk = Clerk.options(name="clerk").remote(str(tmp_path))
     ray.get(clerk.add.remote())
@@ -45,8 +39,7 @@ def test_the_old_object_closes_its_files_and_the_new_one_opens_them_on_the_threa
     assert ray.get(clerk.said.remote()) == expected
 
 
-def test_an_actor_that_was_killed_hears_only_in_its_new_process_that_it_is_back(new_system, tmp_path):
-    system = healing(new_system)
+def test_an_actor_that_was_killed_hears_only_in_its_new_process_that_it_is_back(system, tmp_path):
     ring()
     clerk = Clerk.options(name="clerk").remote(str(tmp_path))
     ray.get(clerk.add.remote())
@@ -58,8 +51,7 @@ def test_an_actor_that_was_killed_hears_only_in_its_new_process_that_it_is_back(
     assert ray.get(clerk.said.remote()) == [f"adds {before} 1", f"is back {after} 1"]
 
 
-def test_a_restore_and_a_restart_call_on_restore_too(new_system, tmp_path):
-    system = new_system()
+def test_a_restore_and_a_restart_call_on_restore_too(system, tmp_path):
     clerk = Clerk.options(name="clerk").remote(str(tmp_path))
     ray.get(clerk.add.remote())
     later = system.restart()
@@ -71,16 +63,14 @@ def test_a_restore_and_a_restart_call_on_restore_too(new_system, tmp_path):
         assert [what.rsplit(" ", 2)[0] for what in said] == ["adds", "is back", "is back"]
 
 
-def test_an_error_in_on_rollback_keeps_nobody_from_going_back(new_system, tmp_path):
-    system = healing(new_system)
+def test_an_error_in_on_rollback_keeps_nobody_from_going_back(system, tmp_path):
     odd(system, tmp_path)("on_rollback-raises")
     before = pid_of(system, "odd")
     kill(system, "post1")
     assert until_it_runs(system)["actors"]["odd"]["pid"] == before
 
 
-def test_an_on_rollback_that_takes_too_long_is_interrupted(new_system, tmp_path):
-    system = healing(new_system)
+def test_an_on_rollback_that_takes_too_long_is_interrupted(system, tmp_path):
     odd(system, tmp_path)("on_rollback-sleeps")
     before = pid_of(system, "odd")
     kill(system, "post1")
@@ -88,8 +78,7 @@ def test_an_on_rollback_that_takes_too_long_is_interrupted(new_system, tmp_path)
     assert not (tmp_path / "on_rollback-ended").exists()
 
 
-def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system, tmp_path):
-    system = healing(new_system)
+def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(system, tmp_path):
     odd(system, tmp_path)("on_rollback-hangs")
     before = pid_of(system, "odd")
     kill(system, "post1")
@@ -98,8 +87,7 @@ def test_the_process_of_an_on_rollback_that_does_not_end_is_replaced(new_system,
 
 @pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.parametrize("killed", ["post1", "odd"])
-def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_actor(new_system, tmp_path, killed):
-    system = healing(new_system)
+def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_actor(system, tmp_path, killed):
     odd(system, tmp_path)("on_restore-raises")
     be_impatient(system)
     kill(system, killed)
@@ -109,8 +97,7 @@ def test_an_error_in_on_restore_stops_a_system_that_goes_back_and_names_the_acto
 
 @pytest.mark.wide("slow")
 @pytest.mark.parametrize(("killed", "what"), [("post1", "raises"), ("odd", "raises"), ("post1", "is_cancelled")])
-def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp_path, killed, what):
-    system = healing(new_system)
+def test_on_restore_is_called_again_until_what_it_needs_is_there(system, tmp_path, killed, what):
     odd(system, tmp_path)(f"on_restore-{what}")
     kill(system, killed)
     eventually(lambda: "on_restore raised" in system.status().detail, 20)
@@ -123,8 +110,7 @@ def test_on_restore_is_called_again_until_what_it_needs_is_there(new_system, tmp
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("S3")
 @pytest.mark.parametrize("killed", ["post1", "odd"])
-def test_a_state_is_loaded_again_until_what_its_class_asks_outside_answers(new_system, tmp_path, killed):
-    system = healing(new_system)
+def test_a_state_is_loaded_again_until_what_its_class_asks_outside_answers(system, tmp_path, killed):
     odd(system, tmp_path)("set_state-raises")
     kill(system, killed)
     eventually(lambda: "Odd does not take the recorded state: ConnectionRefusedError" in system.status().detail, 20)
@@ -135,17 +121,15 @@ def test_a_state_is_loaded_again_until_what_its_class_asks_outside_answers(new_s
 
 
 @pytest.mark.acceptance("S3")
-def test_a_state_that_kills_its_process_is_named_with_its_actor(new_system, tmp_path):
-    system = healing(new_system)
+def test_a_state_that_kills_its_process_is_named_with_its_actor(system, tmp_path):
     odd(system, tmp_path)("set_state-kills")
     be_impatient(system)
     kill(system, "post1")
     assert "odd died while its state was loaded" in until_it_stops(system)
 
 
-def test_an_error_in_on_restore_fails_a_restore(new_system, tmp_path, monkeypatch):
+def test_an_error_in_on_restore_fails_a_restore(system, tmp_path, monkeypatch):
     monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)
-    system = new_system()
     odd(system, tmp_path)("on_restore-raises")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="no such socket") as raised:
@@ -185,8 +169,7 @@ def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_s
 
 
 @pytest.mark.acceptance("S3")
-def test_a_restore_loads_an_actor_twice_whose_class_does_not_take_its_state(new_system, tmp_path):
-    system = new_system()
+def test_a_restore_loads_an_actor_twice_whose_class_does_not_take_its_state(system, tmp_path):
     odd(system, tmp_path)("set_state-mistakes")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="takes no such state") as raised:
@@ -195,8 +178,7 @@ def test_a_restore_loads_an_actor_twice_whose_class_does_not_take_its_state(new_
     assert (tmp_path / "set_state-mistakes").read_text() == ".."
 
 
-def test_what_on_restore_tells_arrives_in_the_new_life(new_system):
-    system = healing(new_system)
+def test_what_on_restore_tells_arrives_in_the_new_life(system):
     ear = Post.options(name="ear").remote()
     tellers = [Teller.options(name=f"teller{k}").remote(ear) for k in range(3)]
     ray.get([teller.ready.remote() for teller in tellers])

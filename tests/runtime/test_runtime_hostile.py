@@ -26,6 +26,7 @@ from rayshot.runtime.life import line
 from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
 from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.processes import runs
+from tests.runtime.healed import STOPS
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.take_over import kill_coordinator
@@ -117,7 +118,7 @@ def test_a_timer_that_cannot_be_set_is_the_handlers_error(system, rogue):
 
 
 def test_an_actor_that_fails_by_itself_stops_with_its_system_and_is_gone_after_the_shutdown(new_system):
-    system = new_system()
+    system = new_system(failure=STOPS)
     strict = Strict.options(name="strict").remote()
     assert ray.get(strict.read.remote()) == 1
     strict.fail.tell()

@@ -13,6 +13,7 @@ from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, S
 from rayshot.format.figures import FOLLOWS
 from rayshot.runtime.coordinator.requests import Asked, Order, Request
 from rayshot.runtime.wire.initiation import check_spread
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
@@ -185,7 +186,8 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
     assert system.snapshot(initiator=["a"], spread="markers").states().keys() == {"a", "c", "d"}
 
 
-def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(system):
+def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(new_system):
+    system = new_system(failure=STOPS)
     accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
     ray.get([account.read.remote() for account in accounts.values()])
     os.kill(system.status().actors["a"].pid, signal.SIGKILL)

@@ -3,15 +3,14 @@
 import pytest
 import ray
 
-from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.healed import kill, until_it_runs
 from tests.runtime.keeper import Keeper
 
 pytestmark = [pytest.mark.ray]
 
 
 @pytest.mark.acceptance("S1", "S6", "S11")
-def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_system):
-    system = new_system(failure=HEALS)
+def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(system):
     killed, alive = (Keeper.options(name=name).remote() for name in ("killed", "alive"))
     before = ray.get([killed.look.remote(), alive.look.remote()])
     assert before == [[0, True, 5, 7, "Page", "a"]] * 2
@@ -24,8 +23,7 @@ def test_what_pickles_and_is_hard_to_make_again_comes_back_after_a_death(new_sys
 
 
 @pytest.mark.acceptance("O4")
-def test_a_kept_error_has_the_errors_before_it_after_a_death(new_system):
-    system = new_system(failure=HEALS)
+def test_a_kept_error_has_the_errors_before_it_after_a_death(system):
     killed, alive = (Keeper.options(name=name).remote() for name in ("killed", "alive"))
     for keeper in (killed, alive):
         ray.get(keeper.stumble.remote())

@@ -11,10 +11,10 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import SnapshotConfig
 from rayshot.errors import SnapshotAborted, SystemDown
 from tests.processes import search_path
-from tests.runtime.healed import Till, die_at, kill, pid_of, report, until_it_runs, until_it_stops
+from tests.runtime.healed import HEALS, Till, die_at, kill, pid_of, report, until_it_runs, until_it_stops
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
@@ -27,9 +27,7 @@ COUNT = 3_000
 def system(new_system, monkeypatch):
     """A system of two tills. One has a first snapshot, and cannot record any more."""
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
-    system = new_system(
-        failure=FailureConfig(scope="system", backoff_s=0.0), snapshot=SnapshotConfig(interval_s=0.2, timeout_s=5.0)
-    )
+    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=0.2, timeout_s=5.0))
     tills = [Till.options(name=name).remote() for name in ("kept", "killed")]
     ray.get([till.read.remote() for till in tills])
     system.snapshot()
@@ -80,7 +78,7 @@ def test_if_anything_dies_meanwhile_it_stops_and_says_why_and_what_to_do(system,
     with pytest.raises(SystemDown, match="cannot go back since"):
         eventually(lambda: tell(system, 1) < 0, 30)
     system.shutdown()
-    restored = rayshot.restore(tmp_path / "shots", failure=FailureConfig(scope="stop"))
+    restored = rayshot.restore(tmp_path / "shots")
     try:
         assert ray.get(restored.get_actor("kept").read.remote()) == 0
     finally:
@@ -148,7 +146,7 @@ def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(s
 
 def test_where_nobody_asks_for_snapshots_a_program_that_may_keep_no_more_gets_one(new_system, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
-    system = new_system(failure=FailureConfig(scope="system"), snapshot=SnapshotConfig())
+    system = new_system()
     Till.options(name="kept").remote()
     assert tell(system) < 60
     assert system.snapshots()

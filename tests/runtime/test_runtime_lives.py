@@ -14,6 +14,7 @@ from rayshot.errors import ActorExited, ActorNotFound, ConfigError, NameTaken, U
 from rayshot.runtime.wire.host_identity import Ending
 from rayshot.runtime.wire.packets import Answer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
+from tests.runtime.healed import STOPS
 from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
 from tests.waiting import eventually
 
@@ -421,7 +422,9 @@ def letters(system):
 
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("O4")
-def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(system, monkeypatch):
+def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(new_system, monkeypatch):
+    system = new_system(failure=STOPS)
+
     def remembering():
         port = system._port
         tables = {**vars(port), **vars(port.lasting), "known": port.peers._known, "unborn": port.births._unborn}

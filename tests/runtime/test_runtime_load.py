@@ -17,7 +17,6 @@ from rayshot.errors import SystemStopped
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, OUTBOX_BYTES_MAX
 from rayshot.runtime.life import driver_channel
-from tests.runtime.healed import HEALS
 from tests.runtime.heralds import Court, check_cut, processes_of
 from tests.runtime.loads import Consumer, Producer, descriptors, rss_bytes
 from tests.runtime.workloads import Account, Holder
@@ -34,7 +33,7 @@ SLACK_BYTES = 64 * MIB
 @pytest.mark.acceptance("C5")
 def test_a_program_that_tells_a_blocked_receiver_is_bounded_and_hears_why(new_system, tmp_path, monkeypatch, in_full):
     blocked_s = 120.0 if in_full else 4.0
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    system = new_system()
     consumer = Consumer.options(name="consumer").remote()
     ray.get(consumer.read.remote())
     system.snapshot()
@@ -83,7 +82,7 @@ def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(syst
 @pytest.mark.acceptance("L3")
 def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(new_system, in_full):
     seconds = 300.0 if in_full else 6.0
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=2))
+    system = new_system(snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=2))
     consumer = Consumer.options(name="consumer").remote(0.02)
     producer = Producer.options(name="producer").remote(consumer, 0.01, MIB)
     ray.get(consumer.read.remote())
@@ -106,7 +105,7 @@ def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(n
 @pytest.mark.acceptance("L4")
 def test_many_actors_with_many_channels_commit_within_the_deadline(new_system, in_full):
     actors, fellows = (100, 20) if in_full else (12, 11)
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None, timeout_s=60.0))
+    system = new_system(snapshot=SnapshotConfig(timeout_s=60.0))
     court = Court.assemble(system, [f"herald{number}" for number in range(actors)], fellows=fellows)
     for _ in range(3):
         court.tell(5)
@@ -187,7 +186,7 @@ def own_threads(others):
 def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system, in_full):
     restores, warm = (100, 10) if in_full else (5, 2)
     others = set(threading.enumerate())
-    system = new_system(snapshot=SnapshotConfig(interval_s=None))
+    system = new_system()
     court = Court.assemble(system, ("alice", "bob"))
     court.tell()
     system.snapshot()

@@ -24,6 +24,7 @@ from rayshot.errors import (
     SystemStopped,
     UnknownMethod,
 )
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account, Sink, Source
 from tests.waiting import eventually
 
@@ -286,7 +287,8 @@ def test_ten_thousand_messages_through_four_sources_and_four_sinks_stay_in_order
         assert ray.get(sink.report.remote()) == ({f"source{n}": 2500 for n in range(4)}, [])
 
 
-def test_killing_an_actor_gives_every_caller_a_typed_error(system):
+def test_killing_an_actor_gives_every_caller_a_typed_error(new_system):
+    system = new_system(failure=STOPS)
     alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(2)
     ray.get([alice.read.remote(), bob.read.remote()])
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ from rayshot.runtime.coordinator.intake import Arrived
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door import failpoints
 from rayshot.runtime.wire.orders import Issuer
+from tests.runtime.healed import STOPS
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account, Unfinished
@@ -37,7 +38,8 @@ def state_after_take_over(system, expected):
     return eventually(try_now, 30)
 
 
-def test_a_failure_that_the_coordinator_died_of_hearing_stops_the_system(system):
+def test_a_failure_that_the_coordinator_died_of_hearing_stops_the_system(new_system):
+    system = new_system(failure=STOPS)
     strict = Strict.options(name="strict").remote()
     assert ray.get(strict.read.remote()) == 1
     die_at(system, "notice_failed")

@@ -1,15 +1,16 @@
 """A message that kills its actor in each life is found, named, and left out if the program wants this."""
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 import ray
 
-from rayshot import FailureConfig, SnapshotConfig
+from rayshot import FailureConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError, PoisonMessage
 from rayshot.format.signing import find_key
-from tests.runtime.healed import die_at, kill_in, report, ring, until_it_runs, until_it_stops
+from tests.runtime.healed import HEALS, die_at, kill_in, report, ring, until_it_runs, until_it_stops
 from tests.runtime.poisoned import Cook, Eater, Stillborn
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
@@ -19,8 +20,7 @@ pytestmark = pytest.mark.ray
 
 def fed(new_system, tmp_path, on_poison="dead-letter", **options):
     """A system with a ring, an eater and a snapshot; no snapshots come by themselves."""
-    settings = FailureConfig(scope="system", backoff_s=0.0, on_poison=on_poison)
-    system = new_system(failure=settings, snapshot=SnapshotConfig(), trace=options.pop("trace", False))
+    system = new_system(failure=replace(HEALS, on_poison=on_poison), trace=options.pop("trace", False))
     ring()
     eater = Eater.options(name="eater", **options).remote(str(tmp_path))
     ray.get(eater.read.remote())

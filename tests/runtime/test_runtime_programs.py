@@ -11,7 +11,6 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolling
@@ -19,7 +18,7 @@ from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.life import attaching, enrolment
 from rayshot.runtime.life.line import Line
 from tests.processes import search_path
-from tests.runtime.healed import Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
+from tests.runtime.healed import HEALS, Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
@@ -30,7 +29,7 @@ LINES = 100
 @pytest.fixture
 def system(new_system):
     """A system that heals itself, with a ledger."""
-    system = new_system(failure=FailureConfig(scope="system", backoff_s=0.0), snapshot=SnapshotConfig(interval_s=None))
+    system = new_system(failure=HEALS)
     begin()
     system.snapshot()
     return system
@@ -111,7 +110,7 @@ def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
         system.snapshot()
     held = len(system.snapshots()[-1].states()["ledger"]["lines"])
     system.shutdown()
-    restored = rayshot.restore(tmp_path / "shots", failure=FailureConfig(scope="stop"))
+    restored = rayshot.restore(tmp_path / "shots")
     try:
         assert ended(start(restored)) == held
         assert lines_of(restored) == list(range(LINES))

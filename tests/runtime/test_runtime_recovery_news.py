@@ -7,9 +7,8 @@ import pytest
 import ray
 
 import rayshot
-from rayshot import FailureConfig
 from rayshot.errors import ConfigError
-from tests.runtime.healed import HEALS, die_at, kill_in, report, started, until_it_runs
+from tests.runtime.healed import STOPS, die_at, kill_in, report, started, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
@@ -107,14 +106,13 @@ def test_after_the_end_of_the_system_no_thread_is_left(new_system):
 
 
 @pytest.mark.parametrize("callback", [None, 5, asyncio.sleep])
-def test_what_cannot_be_called_with_a_report_is_refused(new_system, callback):
-    system = new_system(failure=HEALS)
+def test_what_cannot_be_called_with_a_report_is_refused(system, callback):
     with pytest.raises(ConfigError, match="give a function that takes a report"):
         system.on_recovery(callback)
 
 
 def test_a_system_that_does_not_go_back_by_itself_refuses(new_system):
-    system = new_system(failure=FailureConfig(scope="stop"))
+    system = new_system(failure=STOPS)
     with pytest.raises(ConfigError, match=r"does not go back .*scope='system'"):
         system.on_recovery(print)
 

@@ -12,7 +12,7 @@ from rayshot.runtime.life import restarting
 from rayshot.store.locate import open_store
 from rayshot.store.pinning import pin_of
 from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
-from tests.runtime.healed import HEALS, Till, kill, until_it_runs
+from tests.runtime.healed import Till, kill, until_it_runs
 from tests.runtime.test_runtime_restore import running
 from tests.runtime.workloads import Account, Sink, Source
 from tests.waiting import eventually
@@ -177,7 +177,7 @@ def test_where_another_program_was_faster_the_error_says_how_to_reach_that_life(
 
 
 def test_a_life_that_began_with_a_savepoint_goes_back_to_it_by_itself(new_system):
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig())
+    system = new_system()
     till = Till.options(name="killed").remote()
     till.add.tell("before")
     restarted = system.restart()

@@ -29,6 +29,7 @@ from rayshot.errors import (
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.life.opening import start
 from rayshot.simulation import SimulatedSystem
+from tests.runtime.healed import STOPS
 from tests.runtime.hostile import DoomedHost
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
 from tests.waiting import eventually
@@ -165,7 +166,7 @@ def test_a_snapshot_that_is_committed_just_before_the_new_life_begins_is_the_one
 
 
 def test_half_of_a_system_dies_and_the_rest_is_shut_down_and_restored(new_system):
-    system = new_system()
+    system = new_system(failure=STOPS)
     accounts = {f"a{n}": Account.options(name=f"a{n}").remote(n) for n in range(6)}
     system.snapshot()
     for name in list(accounts)[:3]:
@@ -181,7 +182,7 @@ def test_half_of_a_system_dies_and_the_rest_is_shut_down_and_restored(new_system
 
 
 def test_who_still_holds_an_earlier_life_shuts_down_nothing_of_the_next_one(new_system):
-    earlier = new_system()
+    earlier = new_system(failure=STOPS)
     Account.options(name="alice").remote(1)
     earlier.snapshot()
     kill(earlier.status().actors["alice"].pid, signal.SIGKILL)
@@ -200,7 +201,7 @@ def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_
     rng = random.Random(seed)
     pairs, total = 3, 30_000
     rhythm = rayshot.SnapshotConfig(interval_s=0.2, num_to_keep=3)
-    system = new_system(snapshot=rhythm)
+    system = new_system(failure=STOPS, snapshot=rhythm)
     sinks = [Sink.options(name=f"sink{n}").remote() for n in range(pairs)]
     sources = [Source.options(name=f"source{n}").remote(sinks, total, 50) for n in range(pairs)]
     ray.get([actor.ready.remote() for actor in (*sinks, *sources)])
@@ -214,7 +215,7 @@ def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_
         for _, status in victims:
             kill(status.pid, signal.SIGKILL)
         eventually(lambda: system.status().state == "stopped")  # noqa: B023 - called at once
-        system = restore(new_system.made, system, config=rhythm)
+        system = restore(new_system.made, system, config=rhythm, failure=STOPS)
     sinks = [system.get_actor(f"sink{n}") for n in range(pairs)]
     for sink in sinks:
         eventually(lambda sink=sink: sum(ray.get(sink.report.remote())[0].values()) == pairs * total, 60)

@@ -13,6 +13,7 @@ from rayshot.cli import main
 from rayshot.errors import ConfigError, LivesElsewhere, SnapshotsExist
 from rayshot.store.heartbeat import Beating, last_heartbeat
 from rayshot.store.local import LocalStore
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account, Unfinished
 from tests.waiting import eventually
 
@@ -119,7 +120,7 @@ def test_resume_leaves_a_savepoint_to_the_person_who_asked_for_it(resume):
 
 
 def test_resume_goes_back_when_an_actor_was_killed(resume):
-    system = resume()
+    system = resume(failure=STOPS)
     os.kill(system.status().actors["bob"].pid, signal.SIGKILL)
     eventually(lambda: system.status().state == "stopped", 10)
     restored = resume()

@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import ray
 
-from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch
-from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.healed import kill, until_it_runs
 from tests.runtime.shaped import TODAY, Desk, LevelWithoutHigh
 from tests.runtime.test_runtime_restore import restore
 from tests.waiting import eventually
@@ -45,7 +44,7 @@ def snapshot_with_a_message_in_flight(system, one, other, gate):
 
 
 def test_they_are_what_they_were_by_name_also_when_an_actor_dies_before_the_first_snapshot(new_system, tmp_path):
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None))
+    system = new_system()
     one, other = (Desk.options(name=name).remote() for name in ("one", "other"))
     ray.get([one.read.remote(), other.read.remote()])
     snapshot = snapshot_with_a_message_in_flight(system, one, other, tmp_path / "gate")
@@ -54,7 +53,7 @@ def test_they_are_what_they_were_by_name_also_when_an_actor_dies_before_the_firs
         CodeMismatch, match=r"has one with HIGH in .*Level\(LOW=1, HIGH=2\), the program has .*\(LOW=1, TOP=7"
     ):
         restore(new_system.made, system, rename_classes={"tests.runtime.shaped.Level": LevelWithoutHigh})
-    restored = restore(new_system.made, system, rename_classes=NAMES, failure=HEALS)
+    restored = restore(new_system.made, system, rename_classes=NAMES)
     other = restored.get_actor("other")
     assert eventually(lambda: ray.get(other.read.remote()) == HELD + SENT)
     kill(restored, "one", "other")

@@ -189,8 +189,7 @@ def test_a_class_by_value_and_one_that_wants_a_new_process_use_them(new_system):
 
 
 def test_none_is_started_before_there_is_a_snapshot_to_go_back_to(new_system):
-    settings = rayshot.FailureConfig(scope="system", spares=1)
-    system = new_system(failure=settings, snapshot=rayshot.SnapshotConfig(interval_s=None))
+    system = new_system(failure=rayshot.FailureConfig(spares=1))
     post = Post.options(name="post0").remote()
     assert ray.get(post.read.remote()) == 0
 

@@ -10,7 +10,7 @@ from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
-from tests.runtime.healed import HEALS, kill, pid_of, report, until_it_runs, words_of_processes
+from tests.runtime.healed import kill, pid_of, report, until_it_runs, words_of_processes
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.store.read_only import disk, looped, remounted, view_of
@@ -107,7 +107,7 @@ def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothin
 @pytest.mark.parametrize("lost", ["actor", "coordinator and actor"])
 def test_a_system_that_goes_back_waits_for_a_disk_that_is_full(new_system, tmp_path, lost):
     with disk(tmp_path / "disk") as there:
-        system = new_system("bank", storage=there / "shots", failure=HEALS)
+        system = new_system("bank", storage=there / "shots")
         alice = Account.options(name="alice").remote(1)
         system.snapshot()
         with filled(there, room=0):

@@ -27,6 +27,7 @@ from rayshot.runtime.life.driver import DriverPort
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.processes import search_path
+from tests.runtime.healed import STOPS
 from tests.runtime.starter import Waiter, begin
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account, Sluggish
@@ -194,8 +195,8 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
 @pytest.mark.acceptance("X10")
 @pytest.mark.parametrize("max_failures", [0, 3], ids=["it stops", "it goes back"])
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_actor_dies(new_system, max_failures):
-    failure = rayshot.FailureConfig(scope="system", max_failures=max_failures, backoff_s=0.0)
-    system = new_system(failure=failure, snapshot=rayshot.SnapshotConfig(interval_s=None, timeout_s=2.0))
+    failure = rayshot.FailureConfig(max_failures=max_failures)
+    system = new_system(failure=failure, snapshot=rayshot.SnapshotConfig(timeout_s=2.0))
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     system.snapshot()
@@ -209,7 +210,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_acto
 
 
 def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path):
-    system = new_system("bank")
+    system = new_system("bank", failure=STOPS)
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
