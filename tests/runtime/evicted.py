@@ -11,6 +11,7 @@ import ray
 
 import rayshot
 from rayshot.errors import SystemDown
+from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Sluggish
 
 
@@ -20,7 +21,8 @@ def begin(_system):
 
 def main(address, storage, within_s, busy_s, how=""):
     ray.init(address, logging_level="ERROR", log_to_driver=False)
-    system = rayshot.resume("bank", storage=storage, begin=begin, failure=rayshot.FailureConfig(scope="stop"))
+    # it stops: else this program waits at its exit, also beyond WITHIN_S, until a snapshot holds what it told
+    system = rayshot.resume("bank", storage=storage, begin=begin, failure=STOPS)
     system.stop_on_sigterm("evicted", float(within_s))
     system.stop_on_sigterm("evicted", float(within_s))  # twice does no harm
     worker = system.get_actor("worker")

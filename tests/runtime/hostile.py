@@ -46,9 +46,9 @@ class Rogue:
 
     def begin_a_system(self, begin, name, storage):
         if begin == "init":
-            rayshot.init(name, storage=storage, failure=rayshot.FailureConfig(scope="stop"))
+            rayshot.init(name, storage=storage)
         else:
-            rayshot.restore(storage, system=name, failure=rayshot.FailureConfig(scope="stop"))
+            rayshot.restore(storage, system=name)
 
     def cancel(self):
         raise asyncio.CancelledError

@@ -56,7 +56,7 @@ def main(folder):
     ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     os.environ["RAYSHOT_SIGNING_KEY_FILE"] = str(folder / "signing.key")  # behind it: Ray's processes have none of it
     os.environ["RAYSHOT_ENCRYPTION_KEY_FILE"] = str(folder / "encryption.key")
-    system = rayshot.init("bank", storage=folder / "shots", failure=rayshot.FailureConfig(scope="stop"))
+    system = rayshot.init("bank", storage=folder / "shots")
     alice = Account.options(name="alice").remote(1)
     first = system.snapshot()
     kill(coordinator_name("bank"))
@@ -74,7 +74,7 @@ def main(folder):
     third = system.snapshot()  # the driver gives its keys again
     print("said:", third.verify().trust.value, third.states(), third.manifest.data_key is not None)
     system.shutdown()
-    system = rayshot.restore(folder / "shots", failure=rayshot.FailureConfig(scope="stop"))
+    system = rayshot.restore(folder / "shots")
     print("said:", ray.get(system.get_actor("alice").read.remote()))
     system.shutdown()
 

@@ -14,7 +14,7 @@ SIZE = 2 << 20
 
 
 def first(storage):
-    with rayshot.init("objects", storage=storage, failure=rayshot.FailureConfig(scope="stop")) as system:
+    with rayshot.init("objects", storage=storage) as system:
         reader, other = Reader.options(name="reader").remote(), Reader.options(name="other").remote()
         maker = Maker.remote()
         (ref,), _ = ray.get(maker.make.remote(np.ones(SIZE, np.uint8)))
@@ -29,7 +29,7 @@ def first(storage):
 
 
 def second(storage):
-    with rayshot.restore(storage, failure=rayshot.FailureConfig(scope="stop")) as system:
+    with rayshot.restore(storage) as system:
         reader = system.get_actor("reader")
         eventually(lambda: len(ray.get(reader.notes.remote())) == 4, seconds=60.0)
         eventually(lambda: ray.get(reader.kept_as_they_are.remote()), seconds=60.0)

@@ -45,9 +45,9 @@ def begin(flag):
 def main(what, address, storage, flag):
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     if what == "restore":
-        rayshot.restore(storage, failure=rayshot.FailureConfig(scope="stop"))
+        rayshot.restore(storage)
     else:
-        rayshot.resume("bank", storage=storage, begin=begin(flag), failure=rayshot.FailureConfig(scope="stop"))
+        rayshot.resume("bank", storage=storage, begin=begin(flag))
     os.write(1, b"started\n")
 
 

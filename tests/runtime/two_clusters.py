@@ -27,7 +27,7 @@ class Account:
 
 
 def first(storage):
-    with rayshot.init("bank", storage=storage, failure=rayshot.FailureConfig(scope="stop")) as system:
+    with rayshot.init("bank", storage=storage) as system:
         alice = Account.options(name="alice").remote(100)
         bob = Account.options(name="bob").remote(100)
         alice.transfer.tell(bob, 10)
@@ -36,7 +36,7 @@ def first(storage):
 
 
 def second(storage):
-    with rayshot.restore(storage, failure=rayshot.FailureConfig(scope="stop")) as system:
+    with rayshot.restore(storage) as system:
         alice, bob = system.get_actor("alice"), system.get_actor("bob")
         ray.get(alice.read.remote())
         while ray.get(bob.read.remote()) != 110:
