@@ -191,9 +191,7 @@ class Driver:
             case BatchTaken(receiver, count):
                 return self._batch_taken(receiver, count)
             case BatchAcknowledged(receiver, last):
-                if (channel := self._channels.get(receiver)) is not None:  # otherwise the receiver has ended
-                    channel.acknowledged = max(channel.acknowledged, last)
-                return ()
+                return self._acknowledged(receiver, last)
             case ReceiverEnded(receiver):
                 return self._receiver_ended(receiver)
             case AnswerArrived():
@@ -273,6 +271,17 @@ class Driver:
             if channel.unsent:
                 heappush(self._waiting, (channel.unsent[0].behind, receiver))
         return effects
+
+    def _acknowledged(self, receiver: str, last: int) -> tuple[DriverEffect, ...]:
+        channel = self._channels.get(receiver)
+        if channel is None or last <= channel.acknowledged:  # the receiver has ended, or it is no news
+            return ()
+        assert last <= channel.transported, f"{receiver} acknowledged {last}: {channel}"
+        channel.acknowledged = last
+        if self.keeps:
+            return ()
+        channel.released = last
+        return (ReleaseMessages(receiver, last),)
 
     def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
         if not self.keeps:

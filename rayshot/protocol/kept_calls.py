@@ -31,6 +31,7 @@ class KeptCalls:
 
     def made(self, receiver: str, call_id: int, number: int, life: int) -> None:
         """A call was made in this life as message `number`, and its outcome is being fetched."""
+        assert call_id not in self._open, f"call {call_id} is made twice"
         self._numbers.setdefault(receiver, {})[call_id] = number
         self._open[call_id] = life
 

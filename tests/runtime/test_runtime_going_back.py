@@ -241,7 +241,7 @@ def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollb
 @pytest.mark.acceptance("P5")
 def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_others_send_meanwhile(world, monkeypatch):
     made, alice = Thing.options(name="made").remote(1), world.handle("alice")
-    monkeypatch.setattr("rayshot.runtime.life.keeping_channel.OUTBOX_MESSAGES_MAX", 0)
+    monkeypatch.setattr("rayshot.runtime.life.driver_channel.OUTBOX_MESSAGES_MAX", 0)
     alice.take.tell(1)
     waiting = threading.Thread(target=alice.take.tell, args=(3, made))
     waiting.start()

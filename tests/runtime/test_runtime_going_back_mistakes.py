@@ -8,7 +8,7 @@ import pytest
 
 from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.runtime.life.creations import Creations
-from rayshot.runtime.life.keeping_channel import KeepingChannel
+from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.succession import Heir
 from tests.runtime.going_back import World
 from tests.runtime.test_runtime_going_back_at_random import Play
@@ -33,12 +33,12 @@ def mistake(owner, method):
     return register
 
 
-@mistake(KeepingChannel, "go_back")
+@mistake(DriverChannel, "go_back")
 def nothing_is_told_again(wrong, go_back, self, port, arrived):
     go_back(self, port, max(arrived, self.transported) if wrong else arrived)
 
 
-@mistake(KeepingChannel, "go_back")
+@mistake(DriverChannel, "go_back")
 def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, go_back, self, port, arrived):
     under_way, peer = list(self.in_flight.values()), self.peer
     go_back(self, port, arrived)
@@ -58,7 +58,7 @@ def nobody_asks_for_outcomes_again(wrong, ask, self, receiver, handed, present):
     return [] if wrong else ask(self, receiver, handed, present)
 
 
-@mistake(KeepingChannel, "_last_free")
+@mistake(DriverChannel, "_last_free")
 def what_mentions_an_actor_does_not_wait_for_it(wrong, last_free, self):
     return self.ordered if wrong else last_free(self)
 
@@ -79,7 +79,7 @@ def actors_are_not_made_again(wrong, without, self, sent, ended):
     return {} if wrong else without(self, sent, ended)
 
 
-@mistake(KeepingChannel, "release")
+@mistake(DriverChannel, "release")
 def a_snapshot_releases_all_that_was_told(wrong, release, self, last):
     release(self, max(last, self.transported - 1) if wrong else last)
 

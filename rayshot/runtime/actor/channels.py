@@ -15,7 +15,7 @@ from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.runner import Runner, TransportEffect
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.channel.beside import Slots
+from rayshot.runtime.channel.beside import Slots, values_size
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door
@@ -47,11 +47,21 @@ class ActorChannel(OutChannel):
         self._machine = channels.participant
         self._closing: InFlight | None = None
 
-    def number(self, count: int) -> InFlight:
-        """See OutChannel. The batch carries the markers that are due."""
-        (batch,) = self._machine.handle(BatchTaken(self.receiver, count))
-        assert isinstance(batch, SendBatch)
-        return InFlight(batch.first, batch.count, b"", batch.markers, ())
+    def flush(self) -> None:
+        """See Outbox."""
+        if self._may_send():
+            while self._call_is_due() and self.pending and self.held_at != 0 and (credit := self._credit()) > 0:
+                self.transmit(self._taken(self.batch_size(credit)))
+
+    def _taken(self, count: int) -> InFlight:
+        """The next messages, as the machine numbers them, with the markers that are due."""
+        (order,) = self._machine.handle(BatchTaken(self.receiver, count))
+        assert isinstance(order, SendBatch)
+        batch = InFlight(order.first, order.count, b"", order.markers, ())
+        batch.body, batch.slots = self.take(count)
+        self.in_flight[batch.first] = batch
+        self.unprocessed.add(batch.last, batch.size + (values_size(batch.slots) if batch.slots else 0))
+        return batch
 
     def renew(self, batch: InFlight) -> None:
         """See OutChannel. The batch gets the markers that are due now; they may differ from those of the first time."""

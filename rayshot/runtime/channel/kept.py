@@ -14,10 +14,14 @@ KEPT_BYTES_MAX = 256 << 20
 
 
 class Budget:
-    """Counts the bytes that one driver keeps in all its channels together."""
+    """Counts the bytes that one driver keeps in all its channels together.
 
-    def __init__(self) -> None:
+    It has no limit where the driver keeps only what has not arrived: credit limits that.
+    """
+
+    def __init__(self, *, limited: bool = True) -> None:
         self.used = 0
+        self.limited = limited
 
     @property
     def is_spent(self) -> bool:
@@ -26,7 +30,7 @@ class Budget:
 
     def is_spent_without(self, freed: int) -> bool:
         """Whether this would be so too if so many bytes were let go of."""
-        return self.used - freed > KEPT_BYTES_MAX
+        return self.limited and self.used - freed > KEPT_BYTES_MAX
 
 
 class _Batch(NamedTuple):

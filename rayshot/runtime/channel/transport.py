@@ -19,7 +19,7 @@ from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.channel.beside import give_up_failed, lay_out, values_size
+from rayshot.runtime.channel.beside import give_up_failed, lay_out
 from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.outbox import (
     BATCH_BYTES_MIN,
@@ -85,10 +85,6 @@ class OutChannel(Outbox):
         self._awaiting_credit: Any = None
 
     @abstractmethod
-    def number(self, count: int) -> InFlight:
-        """Have the machine number the next `count` messages. Returns an empty batch for them. Call under the lock."""
-
-    @abstractmethod
     def renew(self, batch: InFlight) -> None:
         """Give a batch that is sent again the markers or tags that it must carry now. Call under the lock."""
 
@@ -115,12 +111,6 @@ class OutChannel(Outbox):
     def handed(self) -> int:
         """The number of the last message that was handed to Ray: of those after it, none has arrived."""
         return self.transported
-
-    def flush(self) -> None:
-        """See Outbox."""
-        if self._may_send():
-            while self._call_is_due() and self.pending and self.held_at != 0 and (credit := self._credit()) > 0:
-                self.transmit(self._taken(self.batch_size(credit)))
 
     def _may_send(self) -> bool:
         """Whether the receiver was found and takes messages. If it was not looked for yet, look for it."""
@@ -156,13 +146,6 @@ class OutChannel(Outbox):
     def _set_due(self, due: tuple[int, int]) -> None:
         self._due_messages, self._due_bytes = due
         self._due_plain = min(max(1, self._due_messages - len(self.pending)), BATCH_MESSAGES_MIN)
-
-    def _taken(self, count: int) -> InFlight:
-        batch = self.number(count)
-        batch.body, batch.slots = self.take(count)
-        self.in_flight[batch.first] = batch
-        self.unprocessed.add(batch.last, batch.size + (values_size(batch.slots) if batch.slots else 0))
-        return batch
 
     def transmit(self, batch: InFlight) -> None:
         """Hand a batch to Ray. Call under the lock."""

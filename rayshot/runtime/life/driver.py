@@ -3,15 +3,22 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, assert_never, cast
 
 from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.anonymous import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver_events import AnswerArrived, SendTagged
-from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
+from rayshot.protocol.driver_events import (
+    AnswerArrived,
+    DriverEffect,
+    FetchAgain,
+    MessagesHanded,
+    ReleaseMessages,
+    SendTagged,
+)
+from rayshot.protocol.events import BatchAcknowledged, ReceiverEnded, SnapshotEnded
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.channel.batch import InFlight
@@ -26,14 +33,13 @@ from rayshot.runtime.door.references import know_references
 from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.life.leaving import wait_at_exit
+from rayshot.runtime.life.letting_go import LettingGo
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.packets import Answer, Status, pack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
-LOOK_S, LOOK_S_MAX = 0.2, 5.0
-"""The first and the longest pause, in seconds, between two checks whether a system without a coordinator is over."""
 RAY_LEFT = "it called ray.shutdown(). Attach to the system if it still runs, with rayshot.attach, or restore it"
 ENDED_KEPT_MAX = 1000
 """A driver remembers for so many actors why they ended; for other actors it asks again."""
@@ -57,10 +63,13 @@ class DriverPort:
         self.starting: set[str] = set()
         self.made_again: frozenset[str] = frozenset()
         self.noted: Container[str] = self.starting
+        self.goes_back = False
         self.draining = False  # a driver is not part of what stops
         self.lasting = lasting or Lasting(identity, self, label)
         self.name, self.lock, self.machine = self.lasting.name, self.lasting.lock, self.lasting.machine
         self.calls, self.births = self.lasting.calls, self.lasting.births
+        self.budget = self.lasting.budget
+        self.letting_go = LettingGo(self)
         self.codec, self.dead_letters = self.lasting.codec, self.lasting.dead_letters
         self.dead_letters.life = identity.incarnation
         self.take_mentioned = self.lasting.take_mentioned
@@ -96,7 +105,7 @@ class DriverPort:
         if channel is None:
             channel = DriverChannel(self, receiver)
             channel.down = self.down or self.ended.get(receiver)
-            if channel.down is None:
+            if channel.down is None or self.keeps:  # the system may go back to before its end
                 self.channels[receiver] = channel
         return channel
 
@@ -235,9 +244,11 @@ class DriverPort:
             self.heed()
             return {channel: channel.sent for channel in self.channels.values()}
 
-    def in_this_life(self, told: Mapping[DriverChannel, int]) -> Mapping[DriverChannel, int]:
+    def in_this_life(self, told: Mapping[DriverChannel, int]) -> dict[DriverChannel, int]:
         """What an earlier port of this driver has `told`, by the channels of this one."""
-        return told
+        with self.lock:
+            found = {self.channels.get(channel.receiver): last for channel, last in told.items()}
+        return {channel: last for channel, last in found.items() if channel is not None}
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
         """Wait until all of `told` has arrived, for at most `timeout_s` seconds; not for actors that were given up.
@@ -290,30 +301,71 @@ class DriverPort:
         return is_in_it
 
     def heed(self) -> None:
-        """Tell the machine of answers that the user's code may have seen already. Call under the lock."""
+        """See DriverSender."""
         assert self.lock.locked()
-        self.calls.heed()
+        self.carry_out(self.calls.heed())
+        for receiver in tuple(self.machine.due):
+            if (channel := self.channels.get(receiver)) is not None:
+                channel.press_on()
 
     # Sender ----------------------------------------------------------------------------------------------------
 
-    def number(self, receiver: str, count: int) -> InFlight:
-        """Number the next `count` messages. Call under the lock."""
+    def carry_out(self, effects: Iterable[DriverEffect]) -> None:
+        """Do what the machine orders. Call under the lock."""
         assert self.lock.locked()
-        self.heed()
-        (batch,) = self.machine.handle(BatchTaken(receiver, count))
-        assert isinstance(batch, SendTagged)
-        return InFlight(batch.first, batch.count, b"", (), batch.tags)
+        for effect in effects:
+            channel = self.channels.get(effect.receiver)
+            match effect:
+                case SendTagged(receiver, _, first, count, _):
+                    assert channel is not None, f"{receiver} has ended, and nothing can be sent to it"
+                    assert first == channel.ordered + 1, f"{receiver}: {first} does not follow {channel.ordered}"
+                    channel.ordered += count
+                    channel.press_on()
+                case ReleaseMessages(_, last):
+                    if channel is not None:
+                        channel.release(last)
+                case FetchAgain(receiver, call_id):
+                    self._fetch_again(receiver, call_id)
+                case _:
+                    assert_never(effect)
+
+    def let_go(self) -> None:
+        """See DriverSender."""
+        self.letting_go.ask()
+
+    def call_again(self, channel: DriverChannel) -> None:
+        """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""
+        if channel.receiver in self.machine.due and channel.fetch is not None and not self.goes_back:
+            self.carry_out(self.machine.handle(MessagesHanded(channel.receiver, channel.handed)))
+
+    def _fetch_again(self, receiver: str, call_id: int) -> None:
+        host = self.peers.find(receiver)
+        assert host is not None, f"{receiver} was found before"
+        tags = host.answered.remote(pack((self.name, call_id, self.calls.first_open(receiver))))
+        self.calls.fetched_again(call_id, tags)
+        door.when_answered(tags, lambda answer: self._answered_again(receiver, call_id, answer))
+
+    def _answered_again(self, receiver: str, call_id: int, answer: Any) -> None:
+        """On Ray's own thread."""
+        if isinstance(answer, door.NotReached):
+            self._ask_why(receiver)
+        with self.lock:
+            port = self.latest
+            port.carry_out(port.calls.answered(receiver, call_id, answer))
+            if (channel := port.channels.get(receiver)) is not None:
+                channel.press_on()
 
     def acknowledged(self, channel: OutChannel, last: int, _batch: InFlight, answer: Answer) -> None:
         """See Sender."""
         receiver = channel.receiver
-        self.machine.handle(BatchAcknowledged(receiver, last))
+        self.carry_out(self.machine.handle(BatchAcknowledged(receiver, last)))
         if receiver in self.starting and last > 0:  # messages that may leave now count as effects of this answer
             self.machine.handle(AnswerArrived(answer.recorded))
             self._started(receiver)
         for snapshot in answer.ended:
             self.machine.handle(SnapshotEnded(snapshot))
         channel.room.notify_all()
+        self.let_go()
 
     def refused(self, receiver: str, answer: Answer) -> None:
         """The receiver refuses messages: the coordinator knows why, or this process counts as dead."""
@@ -371,31 +423,8 @@ class DriverPort:
         later = find_coordinator(self.system) if door.is_joined() else None
         return later is not None and later != self.identity.coordinator
 
-    def lose_coordinator(self, detail: str) -> None:
-        """The coordinator is gone for good: go on while actors answer and no later life has begun, then close."""
-        pause_s = LOOK_S
-        while self.down is None and door.is_joined():
-            if self.has_later_life or not self._reaches_actors():
-                self._close_without(detail)
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, LOOK_S_MAX)
-
-    def _reaches_actors(self) -> bool:
-        """Whether any actor that this driver sent to answers or is just slow. True if this driver sent to none."""
-        with self.lock:
-            names = [name for name, channel in self.channels.items() if channel.peer is not None]
-        hosts = [host for host in map(self.peers.find, names) if host is not None]
-        for ref in [host.receivers.remote() for host in hosts]:
-            try:
-                door.get(ref, timeout=LOOK_S_MAX)
-            except door.TimedOut:
-                return True
-            except door.CallFailed:
-                continue
-            return True
-        return not hosts
-
-    def _close_without(self, detail: str) -> None:
+    def close_without(self, detail: str) -> None:
+        """The coordinator is gone for good: refuse everything from now on."""
         self.close(SystemStopped(f"the coordinator of system {self.system!r} is gone: {detail}", system=self.system))
 
     def find(self, receiver: str) -> Any | None:
@@ -420,7 +449,7 @@ class DriverPort:
         except door.CallFailed as lost:
             if self.has_coordinator:
                 raise
-            self._close_without(str(lost))
+            self.close_without(str(lost))
             return
         if isinstance(fate, Stop):
             self.close(fate.error())
@@ -436,8 +465,10 @@ class DriverPort:
         raise AssertionError(f"system {self.system!r} does not go back by itself")
 
     def end(self, receiver: str, ending: Ending) -> None:
-        """An actor has ended: forget all about it except the reason. Call under the lock."""
+        """An actor has ended: forget all about it except the reason. A later life may undo this. Under the lock."""
         assert self.lock.locked()
+        if self.latest is not self or receiver in self.ended:
+            return
         error = self.ended[receiver] = ending.error(receiver)
         if len(self.ended) > ENDED_KEPT_MAX:
             del self.ended[next(iter(self.ended))]
@@ -446,12 +477,18 @@ class DriverPort:
         self.calls.forget(receiver)
         self.peers.forget(receiver)
         self.births.forget(receiver)
-        self._end_channel(receiver, ending.detail, error)
-
-    def _end_channel(self, receiver: str, detail: str, error: ActorExited) -> None:
-        channel = self.channels.pop(receiver, None)
-        if channel is not None:
+        channel = self.channels.get(receiver)
+        if channel is not None and channel.down is None:
             channel.awaited.clear()
-            channel.end(detail)
+            channel.end(ending.detail)
             channel.shut(error)
-        self.machine.handle(ReceiverEnded(receiver))
+            if not self.keeps:
+                self.channels.pop(receiver).discard()
+        self.carry_out(self.machine.handle(ReceiverEnded(receiver)))
+        self.let_go()
+
+    def recovering(self, detail: str) -> SystemRecovering:
+        """The error of those who cannot wait for the next life."""
+        return SystemRecovering(
+            f"system {self.system!r} goes back to its last snapshot by itself: {detail}", system=self.system
+        )

@@ -2,26 +2,19 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, assert_never, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
-from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemRecovering, SystemStopped
+from rayshot.errors import NoAnswer, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver_events import DriverEffect, FetchAgain, MessagesHanded, ReleaseMessages, SendTagged
-from rayshot.protocol.events import ReceiverEnded
 from rayshot.runtime.actor.spawning import name_taken
-from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.door import door
 from rayshot.runtime.life.covering import await_covered
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import ROOM_WAIT_S, DriverChannel
-from rayshot.runtime.life.keeping_channel import KeepingChannel
 from rayshot.runtime.life.lasting import Lasting
-from rayshot.runtime.life.letting_go import LettingGo
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity
-from rayshot.runtime.wire.packets import Answer, pack
+from rayshot.runtime.wire.host_identity import HostIdentity
 
 RETURN_S, LOOK_S = 15.0, 0.2
 """After a rollback some actors are made again by others: a driver looks so many seconds for a receiver, with pauses."""
@@ -35,16 +28,12 @@ class KeepingPort(DriverPort):
     """
 
     keeps = True
-    channels: dict[str, KeepingChannel]  # type: ignore[assignment]  # it makes its own
 
     def __init__(self, identity: HostIdentity, lasting: Lasting | None = None, label: str = "") -> None:
         self._patient_until = 0.0 if lasting is None else time.monotonic() + RETURN_S
-        self.goes_back = False
         super().__init__(identity, lasting, label)
-        self.budget = self.lasting.budget
         self.noted = self.lasting.creations
         self.news = threading.Condition(self.lock)
-        self.letting_go = LettingGo(self)
 
     @property
     def latest(self) -> "KeepingPort":
@@ -52,13 +41,6 @@ class KeepingPort(DriverPort):
         return cast("KeepingPort", self.lasting.port)
 
     # Port ------------------------------------------------------------------------------------------------------
-
-    def _channel(self, receiver: str) -> KeepingChannel:
-        channel = self.channels.get(receiver)
-        if channel is None:
-            channel = self.channels[receiver] = KeepingChannel(self, receiver)
-            channel.down = self.down or self.ended.get(receiver)
-        return channel
 
     def _fetch_of(self, channel: DriverChannel) -> Callable[..., Any] | None:
         """See DriverPort. While the system goes back, this waits for its next life: nobody would answer before."""
@@ -80,7 +62,6 @@ class KeepingPort(DriverPort):
                 return
             self.let_go()
             if not channel.room.wait_for(lambda: not self.budget.is_spent or channel.down is not None, ROOM_WAIT_S):
-                assert isinstance(channel, KeepingChannel)
                 raise channel.no_room()
 
     def spawn(
@@ -146,12 +127,6 @@ class KeepingPort(DriverPort):
                     raise
         return awaited
 
-    def in_this_life(self, told: Mapping[DriverChannel, int]) -> dict[DriverChannel, int]:
-        """See DriverPort."""
-        with self.lock:
-            found = {self.channels.get(channel.receiver): last for channel, last in told.items()}
-        return {channel: last for channel, last in found.items() if channel is not None}
-
     def close(self, error: SystemDown) -> None:
         """See DriverPort."""
         with self.lock:
@@ -165,64 +140,6 @@ class KeepingPort(DriverPort):
         self.lasting.recoveries.close()
 
     # Sender ----------------------------------------------------------------------------------------------------
-
-    def heed(self) -> None:
-        """See DriverPort."""
-        assert self.lock.locked()
-        self.carry_out(self.calls.heed())
-        for receiver in tuple(self.machine.due):
-            if (channel := self.channels.get(receiver)) is not None:
-                channel.press_on()
-
-    def carry_out(self, effects: Iterable[DriverEffect]) -> None:
-        """Do what the machine orders. Call under the lock."""
-        assert self.lock.locked()
-        for effect in effects:
-            channel = self.channels.get(effect.receiver)
-            match effect:
-                case SendTagged(receiver, _, first, count, _):
-                    assert channel is not None, f"{receiver} has ended, and nothing can be sent to it"
-                    assert first == channel.ordered + 1, f"{receiver}: {first} does not follow {channel.ordered}"
-                    channel.ordered += count
-                    channel.press_on()
-                case ReleaseMessages(_, last):
-                    if channel is not None:
-                        channel.release(last)
-                case FetchAgain(receiver, call_id):
-                    self._fetch_again(receiver, call_id)
-                case _:
-                    assert_never(effect)
-
-    def let_go(self) -> None:
-        """See KeepingSender."""
-        self.letting_go.ask()
-
-    def call_again(self, channel: KeepingChannel) -> None:
-        """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""
-        if channel.receiver in self.machine.due and channel.fetch is not None and not self.goes_back:
-            self.carry_out(self.machine.handle(MessagesHanded(channel.receiver, channel.handed)))
-
-    def _fetch_again(self, receiver: str, call_id: int) -> None:
-        host = self.peers.find(receiver)
-        assert host is not None, f"{receiver} was found before"
-        tags = host.answered.remote(pack((self.name, call_id, self.calls.first_open(receiver))))
-        self.calls.fetched_again(call_id, tags)
-        door.when_answered(tags, lambda answer: self._answered_again(receiver, call_id, answer))
-
-    def _answered_again(self, receiver: str, call_id: int, answer: Any) -> None:
-        """On Ray's own thread."""
-        if isinstance(answer, door.NotReached):
-            self._ask_why(receiver)
-        with self.lock:
-            port = self.latest
-            port.carry_out(port.calls.answered(receiver, call_id, answer))
-            if (channel := port.channels.get(receiver)) is not None:
-                channel.press_on()
-
-    def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: Answer) -> None:
-        """See Sender."""
-        super().acknowledged(channel, last, batch, answer)
-        self.let_go()
 
     def find(self, receiver: str) -> Any | None:
         """See DriverPort. Just after a rollback, wait for an actor that nobody knows: its maker may make it again."""
@@ -240,23 +157,3 @@ class KeepingPort(DriverPort):
         assert self.lock.locked()
         if self.latest is self:
             self.goes_back = True
-
-    def end(self, receiver: str, ending: Ending) -> None:
-        """See DriverPort. A later life may undo this end."""
-        if self.latest is self and receiver not in self.ended:
-            super().end(receiver, ending)
-            self.let_go()
-
-    def _end_channel(self, receiver: str, detail: str, error: ActorExited) -> None:
-        channel = self.channels.get(receiver)
-        if channel is not None and channel.down is None:
-            channel.awaited.clear()
-            channel.end(detail)
-            channel.shut(error)
-        self.carry_out(self.machine.handle(ReceiverEnded(receiver)))
-
-    def recovering(self, detail: str) -> SystemRecovering:
-        """The error of those who cannot wait for the next life."""
-        return SystemRecovering(
-            f"system {self.system!r} goes back to its last snapshot by itself: {detail}", system=self.system
-        )

@@ -9,14 +9,13 @@ from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.driver import Driver
 from rayshot.runtime.channel.kept import Budget
-from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door.naming import new_driver_name
 from rayshot.runtime.life.births import Births
 from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.durable_calls import DurableCalls
-from rayshot.runtime.life.presence import Presence
+from rayshot.runtime.life.presence import Orphan, Presence, outlast_coordinator
 from rayshot.runtime.life.recovery_news import RecoveryNews
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from rayshot.errors import SystemStopped
 
 
-class PortOfLife(Protocol):
+class PortOfLife(Orphan, Protocol):
     """What lasts asks this of the driver's port in the present life."""
 
-    peers: Peers
     noted: Container[str]
     """The actors that messages must not mention before they have started; see DriverChannel."""
 
@@ -44,9 +42,6 @@ class PortOfLife(Protocol):
 
     def end_dropped(self, name: str) -> None:
         """Nobody holds a handle of the anonymous actor `name` any more."""
-
-    def lose_coordinator(self, detail: str) -> None:
-        """The coordinator is gone for good."""
 
 
 class Lasting:
@@ -70,7 +65,7 @@ class Lasting:
         self.dead_letters = DeadLetters()
         self.handles: dict[str, ActorHandle] = {}
         self.creations = Creations()
-        self.budget = Budget()
+        self.budget = Budget(limited=identity.heals)
         self.left: SystemStopped | None = None
         self.recoveries = RecoveryNews()
         self.dropped = Dropped(self._end_dropped)
@@ -108,4 +103,4 @@ class Lasting:
         self.port.peers.insist(task, lambda: False)
 
     def _lose_coordinator(self, detail: str) -> None:
-        self.port.lose_coordinator(detail)
+        outlast_coordinator(self.port, detail)

@@ -15,7 +15,7 @@ from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
-from rayshot.runtime.life.keeping_channel import KeepingChannel
+from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.lasting import Lasting
 from rayshot.runtime.wire.following import Covered
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -45,7 +45,7 @@ class Lets(Protocol):
         """The port of the present life."""
 
     @property
-    def channels(self) -> Mapping[str, KeepingChannel]:
+    def channels(self) -> Mapping[str, DriverChannel]:
         """The channels of this life, by receiver."""
 
     def carry_out(self, effects: Iterable[DriverEffect]) -> None:

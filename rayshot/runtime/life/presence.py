@@ -1,15 +1,20 @@
-"""How the coordinator sees that a driver lives."""
+"""How the coordinator sees that a driver lives, and what a driver does whose coordinator is gone for good."""
 
+import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 AGAIN_S = 0.5
 """So many seconds after its coordinator died, a driver announces itself to the new one."""
+LOOK_S, LOOK_S_MAX = 0.2, 5.0
+"""The first and the longest pause, in seconds, between two checks whether a system without a coordinator is over."""
 
 
 class Presence:
@@ -56,3 +61,48 @@ class Presence:
         time.sleep(AGAIN_S)
         if door.is_joined() and not self._over:  # the program may have left the cluster
             self._announce()
+
+
+class Orphan(Protocol):
+    """The port of a driver whose coordinator is gone for good."""
+
+    lock: threading.Lock
+    peers: Peers
+    down: Any
+
+    @property
+    def channels(self) -> Mapping[str, OutChannel]:
+        """Its channels, by receiver."""
+
+    @property
+    def has_later_life(self) -> bool:
+        """Whether a later life of the system has begun."""
+
+    def close_without(self, detail: str) -> None:
+        """Refuse everything from now on."""
+
+
+def outlast_coordinator(port: Orphan, detail: str) -> None:
+    """Go on while actors answer and no later life has begun, then close."""
+    pause_s = LOOK_S
+    while port.down is None and door.is_joined():
+        if port.has_later_life or not _reaches_actors(port):
+            port.close_without(detail)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LOOK_S_MAX)
+
+
+def _reaches_actors(port: Orphan) -> bool:
+    """Whether any actor that this driver sent to answers or is just slow. True if this driver sent to none."""
+    with port.lock:
+        names = [name for name, channel in port.channels.items() if channel.peer is not None]
+    hosts = [host for host in map(port.peers.find, names) if host is not None]
+    for ref in [host.receivers.remote() for host in hosts]:
+        try:
+            door.get(ref, timeout=LOOK_S_MAX)
+        except door.TimedOut:
+            return True
+        except door.CallFailed:
+            continue
+        return True
+    return not hosts
