@@ -270,7 +270,7 @@ class DriverChannel(OutChannel):
     # What is kept ------------------------------------------------------------------------------------------------
 
     def release(self, last: int) -> None:
-        """A durable snapshot holds the messages up to `last`. Call under the lock."""
+        """Nobody can need the messages up to `last` again. Call under the lock."""
         assert self.lock.locked()
         assert last <= self.transported, f"{last} to {self.receiver} is released, and {self.transported} were told"
         self.kept.release(last)
@@ -278,7 +278,7 @@ class DriverChannel(OutChannel):
             self.mentions.popleft()
 
     def discard(self) -> None:
-        """The receiver has ended in a durable snapshot, so nothing of this is needed again. Call under the lock."""
+        """The receiver has ended for good, so nothing of this is needed again. Call under the lock."""
         assert self.lock.locked()
         self.kept.clear()
         self.mentions.clear()
