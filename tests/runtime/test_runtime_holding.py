@@ -49,8 +49,8 @@ def channel(lane, monkeypatch):
     channel.numbers = receiver.numbers
     channel.answer = receiver.answer
     monkeypatch.setattr(holding, "unready", lambda wanted: [one for one in wanted if not one.ready])
-    for module in ("outbox", "transport"):
-        monkeypatch.setattr(f"rayshot.runtime.channel.{module}.values_size", lambda _slots: 0)
+    for module in ("channel.outbox", "actor.channels"):
+        monkeypatch.setattr(f"rayshot.runtime.{module}.values_size", lambda _slots: 0)
     return channel
 
 
