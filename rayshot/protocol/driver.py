@@ -208,7 +208,7 @@ class Driver:
                 return ()
             case MessagesHanded(receiver, last):
                 asked = self._calls.ask(receiver, last, self.incarnation)
-                return tuple(FetchAgain(receiver, call_id) for call_id in asked)
+                return tuple(FetchAgain(receiver, call_id, number) for number, call_id in asked)
             case SnapshotEnded(snapshot, floor):
                 self._end(snapshot, floor)
                 return ()
@@ -350,6 +350,8 @@ class Driver:
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
         self._calls.forget(cut.received, cut.ended)
+        for receiver in self._channels.keys() & cut.received.keys():  # what this life has processed, it has answered
+            self._given[receiver] = max(self._given.get(receiver, 0), cut.received[receiver])
         return self._bury(cut.ended) + self._let_go(cut.sent, cut.received)
 
     def _let_go(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:

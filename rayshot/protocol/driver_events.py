@@ -159,10 +159,11 @@ class ReleaseMessages:
 
 @dataclass(frozen=True, slots=True)
 class FetchAgain:
-    """Ask the receiver for the outcome of a call that it handles again in this life."""
+    """Ask the receiver for the outcome of a call that it handles again in this life: message `number`."""
 
     receiver: str
     call_id: int
+    number: int
 
 
 DriverEffect = SendTagged | ReleaseMessages | FetchAgain

@@ -83,14 +83,14 @@ class KeptCalls:
         """The receivers that must be asked for outcomes again."""
         return self._due.keys()
 
-    def ask(self, receiver: str, handed: int, present: int) -> list[int]:
-        """The due calls up to message `handed`, whose outcomes are fetched from now on."""
-        asked, due = [], self._due.get(receiver, [])
+    def ask(self, receiver: str, handed: int, present: int) -> list[tuple[int, int]]:
+        """The due calls up to message `handed`, as (number, call); their outcomes are fetched from now on."""
+        due, asked = self._due.get(receiver, []), list[tuple[int, int]]()
         while due and due[0].number <= handed:
-            call_id = heappop(due).call_id
-            if call_id not in self._open:
-                self._open[call_id] = present
-                asked.append(call_id)
+            call = heappop(due)
+            if call.call_id not in self._open:
+                self._open[call.call_id] = present
+                asked.append(call)
         if not due:
             self._due.pop(receiver, None)
         return asked

@@ -226,8 +226,8 @@ def test_an_outcome_that_no_cut_holds_is_asked_for_again_when_its_call_has_left_
         driver.handle(OutcomeCame("p", call_id, incarnation=1))
     driver.handle(RolledBack(2, {}))
     assert set(driver.due) == {"p"}
-    assert driver.handle(MessagesHanded("p", 1)) == (FetchAgain("p", 1),)
-    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+    assert driver.handle(MessagesHanded("p", 1)) == (FetchAgain("p", 1, 1),)
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2, 2),)
     assert driver.handle(MessagesHanded("p", 2)) == ()
     assert set(driver.due) == set()
 
@@ -239,7 +239,7 @@ def test_an_outcome_that_is_being_fetched_is_asked_for_again_only_if_an_earlier_
     assert set(driver.due) == set()
     driver.handle(OutcomeCame("p", 1, incarnation=2))
     driver.handle(OutcomeCame("p", 2, incarnation=1))
-    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2, 2),)
 
 
 def test_a_fetch_that_failed_with_its_process_is_made_again_in_the_next_life(driver):
@@ -249,7 +249,7 @@ def test_a_fetch_that_failed_with_its_process_is_made_again_in_the_next_life(dri
     assert set(driver.due) == set(), "nobody knows yet that this life is over"
     driver.handle(RolledBack(2, {}))
     driver.handle(OutcomeLost("p", 2))
-    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 1), FetchAgain("p", 2))
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 1, 1), FetchAgain("p", 2, 2))
 
 
 def test_an_outcome_that_the_next_life_gave_already_is_not_asked_for_again(driver):
@@ -266,7 +266,21 @@ def test_what_a_cut_holds_as_processed_is_not_asked_for_again(driver):
     driver.handle(CutCommitted(K, {"p": 2}, frozenset({"q"}), {"p": 1}))
     driver.handle(RolledBack(2, {"p": 2}, frozenset({"q"}), {"p": 1}))
     assert set(driver.due) == {"p"}
-    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2),)
+    assert driver.handle(MessagesHanded("p", 2)) == (FetchAgain("p", 2, 2),)
+
+
+def test_what_a_cut_of_this_life_has_processed_keeps_nothing_waiting_though_its_outcome_comes_later(driver):
+    called(driver, "p", 1, 1)
+    called(driver, "q", 2, 1)
+    for receiver, call_id in (("p", 1), ("q", 2)):
+        driver.handle(OutcomeCame(receiver, call_id, incarnation=1))
+    driver.handle(BatchTaken("p", 1))
+    assert driver.handle(RolledBack(2, {})) == (SendTagged("p", 2, 1, 1, ()), SendTagged("q", 2, 1, 1, ()))
+    for receiver in "pq":
+        driver.handle(MessagesHanded(receiver, 1))
+    driver.handle(CutCommitted(SnapshotId(2, "coordinator", 1), {"p": 1, "q": 1}, received={"p": 0, "q": 1}))
+    driver.handle(OutcomeCame("q", 2, incarnation=2))
+    assert driver.handle(OutcomeCame("p", 1, incarnation=2)) == (SendTagged("p", 2, 2, 1, ()),)
 
 
 def test_an_ended_receiver_may_answer_what_was_not_sent_to_it(driver):

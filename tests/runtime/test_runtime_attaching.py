@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -67,3 +68,50 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
     found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
     assert found == {"ended"}
     assert port.ended.keys() == {"thing-3", "thing-4"}
+
+
+@pytest.fixture
+def other(world, monkeypatch):
+    """What a driver of another system must know."""
+    coordinator = SimpleNamespace(identity=SimpleNamespace(remote=lambda: None))
+    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: coordinator)
+    monkeypatch.setattr(attaching, "noticing_restart", lambda *_: nullcontext())
+    return replace(world.identity(), system="other")
+
+
+def test_a_program_that_leaves_its_cluster_while_a_thread_attaches_gets_no_port_of_that_cluster(other, monkeypatch):
+    asked, told = [], []
+
+    def get_answer(_call, _whom):
+        asked.append(None)
+        if len(asked) == 1:
+            attaching._leave()
+        told.append(replace(other, incarnation=len(asked)))
+        return told[-1]
+
+    monkeypatch.setattr(attaching, "get_answer", get_answer)
+    port = attaching.driver_port("other")
+    port.close(SystemStopped("the test has ended", system="other"))
+    assert port.identity is told[1], "it asked in the cluster that the program has joined"
+
+
+def test_a_program_that_attaches_under_a_name_gets_no_port_of_a_thread_that_attaches_beside_it(other, monkeypatch):
+    lock, ports = attaching._lock, []
+
+    class Turn:
+        """When its first holder lets go of it, another thread attaches."""
+
+        def __enter__(self):
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+            if not ports:
+                ports.append(attaching._new_port(other))
+                attaching._attached["other"] = ports[0]
+
+    monkeypatch.setattr(attaching, "_lock", Turn())
+    port = attaching.begin(other, "mine")
+    assert port is not ports[0]
+    for made in (port, *ports):
+        made.close(SystemStopped("the test has ended", system="other"))

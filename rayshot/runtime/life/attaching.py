@@ -48,21 +48,23 @@ def begin(identity: HostIdentity, label: str = "") -> DriverPort:
 
     `label` is the name under which it attaches, if any. Raises ConfigError if this process is a driver already then.
     """
-    with _lock:
-        port = _living(identity.system)
-    if port is not None and label and port.has_coordinator:
-        raise ConfigError(
-            f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
-            f"first, before it uses any handle of that system"
-        )
-    with _lock:
-        port = _living(identity.system)
-        if port is None or port.identity.life != identity.life:
-            port = _new_port(identity, label)
-        _attached.pop(identity.system, None)
-        _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
-        _tell_news(port)
-        return port
+    looked_at: DriverPort | None = None
+    while True:
+        with _lock:
+            port = _living(identity.system)
+            if not label or port is looked_at:
+                if port is None or port.identity.life != identity.life:
+                    port = _new_port(identity, label)
+                _attached.pop(identity.system, None)
+                _begun[:] = [*(one for one in _begun if one.down is None and one.system != port.system), port]
+                _tell_news(port)
+                return port
+        if port is not None and port.has_coordinator:
+            raise ConfigError(
+                f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
+                f"first, before it uses any handle of that system"
+            )
+        looked_at = port
 
 
 def shut(port: DriverPort) -> None:
@@ -116,23 +118,25 @@ def _only_system(names: list[str]) -> str:
 
 
 def _attach(system: str) -> DriverPort:
-    with _lock:
-        turn = _attaching.setdefault(system, threading.Lock())
-    with turn:
+    while True:
         with _lock:
-            port = _living(system)
-        if port is not None:
-            return port
-        identity = _ask(system)
-        with _lock:
-            if (port := _living(system)) is not None:
-                return port  # this program began the system meanwhile
-            port = _new_port(identity)
-            for other in [name for name, old in _attached.items() if old.down is not None]:
-                del _attached[other]
-            _attached[system] = port
-            _tell_news(port)
-            return port
+            turn = _attaching.setdefault(system, threading.Lock())
+        with turn:
+            with _lock:
+                port = _living(system)
+            if port is not None:
+                return port
+            identity = _ask(system)
+            with _lock:
+                if (port := _living(system)) is not None:
+                    return port  # this program began the system meanwhile
+                if _attaching.get(system) is turn:  # otherwise it has left the cluster meanwhile, and asks in the next
+                    port = _new_port(identity)
+                    for other in [name for name, old in _attached.items() if old.down is not None]:
+                        del _attached[other]
+                    _attached[system] = port
+                    _tell_news(port)
+                    return port
 
 
 def _ask(system: str) -> HostIdentity:
@@ -185,6 +189,7 @@ def _leave() -> None:
         ports = [*_begun, *_attached.values()]
         _begun.clear()
         _attached.clear()
+        _attaching.clear()
     for port in ports:
         port.leave(RAY_LEFT)
 

@@ -324,8 +324,8 @@ class DriverPort:
                 case ReleaseMessages(_, last):
                     if channel is not None:
                         channel.release(last)
-                case FetchAgain(receiver, call_id):
-                    self._fetch_again(receiver, call_id)
+                case FetchAgain(receiver, call_id, number):
+                    self._fetch_again(receiver, call_id, number)
                 case _:
                     assert_never(effect)
 
@@ -338,10 +338,10 @@ class DriverPort:
         if channel.receiver in self.machine.due and channel.fetch is not None and not self.goes_back:
             self.carry_out(self.machine.handle(MessagesHanded(channel.receiver, channel.handed)))
 
-    def _fetch_again(self, receiver: str, call_id: int) -> None:
+    def _fetch_again(self, receiver: str, call_id: int, number: int) -> None:
         host = self.peers.find(receiver)
         assert host is not None, f"{receiver} was found before"
-        tags = host.answered.remote(pack((self.name, call_id, self.calls.first_open(receiver))))
+        tags = host.answered.remote(pack((self.name, call_id, self.calls.first_open(receiver), number)))
         self.calls.fetched_again(call_id, tags)
         door.when_answered(tags, lambda answer: self._answered_again(receiver, call_id, answer))
 
