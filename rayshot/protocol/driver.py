@@ -197,9 +197,8 @@ class Driver:
             case AnswerArrived():
                 return self._answer_arrived(event)
             case CallMade(receiver, call_id, number):
-                if self.keeps:
-                    assert number >= 1, f"number is {number}, not at least 1"
-                    self._calls.made(receiver, call_id, number, self.incarnation)
+                assert self.keeps, f"{self.name} counts no calls"
+                self._calls.made(receiver, call_id, number, self.incarnation)
                 return ()
             case OutcomeCame():
                 return self._outcome_came(event)
@@ -293,6 +292,9 @@ class Driver:
         return tuple(self._confirm())
 
     def _outcome_came(self, came: OutcomeCame) -> tuple[DriverEffect, ...]:
+        if not self.keeps:
+            self._hear(came.tags)
+            return ()
         number = self._calls.number(came.receiver, came.call_id)
         life = self._calls.fetched(came.receiver, came.call_id, came.incarnation, self.incarnation)
         channel = self._channels.get(came.receiver)
@@ -304,7 +306,7 @@ class Driver:
         if answer.incarnation > self.incarnation and self.keeps:
             self._early.append(answer)
             return ()
-        self._tags.update((tag, None) for tag in answer.tags if self._is_news(tag))
+        self._hear(answer.tags)
         receiver, number = answer.receiver, answer.number
         if not self.keeps or number == 0 or receiver not in self._channels:
             return ()
@@ -325,6 +327,10 @@ class Driver:
                 break
             self._confirmed += 1
         return self._send_ready()
+
+    def _hear(self, tags: tuple[SnapshotId, ...]) -> None:
+        if tags:
+            self._tags.update((tag, None) for tag in tags if self._is_news(tag))
 
     def _is_news(self, tag: SnapshotId) -> bool:
         return tag.incarnation == self.incarnation and tag not in self._tombstones

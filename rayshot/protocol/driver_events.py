@@ -27,14 +27,14 @@ class AnswerArrived:
 
 @dataclass(frozen=True, slots=True)
 class CallMade:
-    """The driver called a receiver: message `number` is the call, and its outcome is being fetched.
-
-    A driver that keeps nothing need not say the number.
-    """
+    """A driver that keeps what it sent made a call as message `number`, and its outcome is being fetched."""
 
     receiver: str
     call_id: int
-    number: int = 0
+    number: int
+
+    def __post_init__(self) -> None:
+        assert self.number >= 1, f"number is {self.number}, not at least 1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,9 +293,10 @@ def test_an_ended_receiver_may_answer_what_was_not_sent_to_it(driver):
 
 def test_a_driver_that_keeps_nothing_counts_no_calls():
     driver = Driver("driver:1", keeps=False)
-    driver.handle(CallMade("p", 1))
     driver.handle(OutcomeCame("p", 1, (K,), 1))
     assert driver.tags == (K,)
+    with pytest.raises(AssertionError, match="counts no calls"):
+        driver.handle(CallMade("p", 1, 1))
     assert driver._calls == KeptCalls()
 
 
