@@ -54,7 +54,7 @@ def follow(file: str) -> None:
 
 
 def note() -> None:
-    """Note that the function which calls this was called. What a module calls while it is imported is no step."""
+    """Note a step of the function that calls this. While a module is imported, nothing is a step."""
     if not _notes or _importing.depth:
         return
     called = sys._getframe(1)  # noqa: SLF001 - as `inspect` does it

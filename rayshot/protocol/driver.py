@@ -273,7 +273,7 @@ class Driver:
 
     def _acknowledged(self, receiver: str, last: int) -> tuple[DriverEffect, ...]:
         channel = self._channels.get(receiver)
-        if channel is None or last <= channel.acknowledged:  # the receiver has ended, or it is no news
+        if channel is None or last <= channel.acknowledged:  # the receiver has ended, or the driver knew this
             return ()
         assert last <= channel.transported, f"{receiver} acknowledged {last}: {channel}"
         channel.acknowledged = last

@@ -151,7 +151,7 @@ class SendTagged:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMessages:
-    """Messages up to `last` are no longer needed."""
+    """Nobody can need the messages up to `last` again: let go of them."""
 
     receiver: str
     last: int

@@ -14,7 +14,7 @@ KEPT_BYTES_MAX = 256 << 20
 
 
 class Budget:
-    """Counts the bytes that one driver keeps in all its channels together.
+    """Counts the bytes that one driver keeps, over all its channels.
 
     It has no limit where the driver keeps only what has not arrived: credit limits that.
     """
