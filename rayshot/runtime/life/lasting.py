@@ -1,7 +1,7 @@
 """What a driver keeps through all lives of its system."""
 
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.format.codec import Codec
@@ -13,7 +13,6 @@ from rayshot.runtime.door.naming import new_driver_name
 from rayshot.runtime.life.births import Births
 from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.creations import Creations
-from rayshot.runtime.life.driver_channel import DriverChannel
 from rayshot.runtime.life.durable_calls import DurableCalls
 from rayshot.runtime.life.presence import Orphan, Presence, outlast_coordinator
 from rayshot.runtime.life.recovery_news import RecoveryNews
@@ -29,10 +28,6 @@ class PortOfLife(Orphan, Protocol):
 
     noted: Container[str]
     """The actors that messages must not mention before they have started; see DriverChannel."""
-
-    @property
-    def channels(self) -> Mapping[str, DriverChannel]:
-        """The channels of this life, by receiver."""
 
     def handle_of(self, name: str) -> ActorHandle:
         """This driver's handle of the actor `name`."""
