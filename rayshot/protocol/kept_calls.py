@@ -26,7 +26,7 @@ class KeptCalls:
     """By receiver: call -> number of its message, ascending."""
     _open: dict[int, int] = field(default_factory=dict)
     """Call -> the life in which the open fetch of its outcome was made."""
-    _due: dict[str, list[_Call]] = field(default_factory=dict)
+    due: dict[str, list[_Call]] = field(default_factory=dict)
     """By receiver, a heap of those whose outcomes must be asked for again."""
 
     def made(self, receiver: str, call_id: int, number: int, life: int) -> None:
@@ -47,7 +47,7 @@ class KeptCalls:
         asked_in = self._open.pop(call_id, present)
         life = given_in or asked_in
         if life < present and (number := self.number(receiver, call_id)):
-            heappush(self._due.setdefault(receiver, []), _Call(number, call_id))
+            heappush(self.due.setdefault(receiver, []), _Call(number, call_id))
         return life
 
     def forget(self, received: Mapping[str, int], ended: Collection[str]) -> None:
@@ -55,8 +55,8 @@ class KeptCalls:
 
         An outcome that is due stays so: nobody else would fetch it.
         """
-        for receiver in self._due.keys() & ended:
-            del self._due[receiver]
+        for receiver in self.due.keys() & ended:
+            del self.due[receiver]
         for receiver in tuple(self._numbers):
             numbers, last = self._numbers[receiver], received.get(receiver, 0)
             if receiver in ended:
@@ -68,7 +68,7 @@ class KeptCalls:
 
     def go_back(self, given: Collection[tuple[str, int]]) -> None:
         """A later life begins, in which the calls with these receivers and numbers are answered already."""
-        self._due.clear()
+        self.due.clear()
         for receiver, numbers in self._numbers.items():
             due = [
                 _Call(number, call_id)  # in order, so the list is a heap
@@ -76,21 +76,16 @@ class KeptCalls:
                 if call_id not in self._open and (receiver, number) not in given
             ]
             if due:
-                self._due[receiver] = due
-
-    @property
-    def due(self) -> Collection[str]:
-        """The receivers that must be asked for outcomes again."""
-        return self._due.keys()
+                self.due[receiver] = due
 
     def ask(self, receiver: str, handed: int, present: int) -> list[tuple[int, int]]:
         """The due calls up to message `handed`, as (number, call); their outcomes are fetched from now on."""
-        due, asked = self._due.get(receiver, []), list[tuple[int, int]]()
+        due, asked = self.due.get(receiver, []), list[tuple[int, int]]()
         while due and due[0].number <= handed:
             call = heappop(due)
             if call.call_id not in self._open:
                 self._open[call.call_id] = present
                 asked.append(call)
         if not due:
-            self._due.pop(receiver, None)
+            self.due.pop(receiver, None)
         return asked

@@ -88,10 +88,10 @@ def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(w
 
 
 def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
     alice = world.handle("alice")
     alice.take.tell("x" * 300)
     world.settle()
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
     waiting = threading.Thread(target=alice.take.tell, args=(1,))
     waiting.start()
     eventually(lambda: world.port.channel("alice").room._waiters)

@@ -1,7 +1,7 @@
 """What a driver keeps of its channels, because the system may go back to a snapshot and need it again."""
 
 from bisect import bisect_left
-from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from rayshot.format.codec import Frame, cut_frame
@@ -16,34 +16,33 @@ KEPT_BYTES_MAX = 256 << 20
 class Budget:
     """Counts the bytes that one driver keeps, over all its channels.
 
-    It has no limit where the driver keeps only what has not arrived: credit limits that.
+    It has no limit where the driver keeps only what has not arrived: credit limits that. If it `is_spent`, no further
+    message should be told.
     """
 
     def __init__(self, *, limited: bool = True) -> None:
         self.used = 0
-        self.limited = limited
+        self.is_spent = False
+        self._limited = limited
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether no further message should be told."""
-        return self.is_spent_without(0)
+    def use(self, size: int) -> None:
+        """The driver keeps so many bytes more; fewer, if negative."""
+        self.used += size
+        self.is_spent = self.is_spent_without(0)
 
     def is_spent_without(self, freed: int) -> bool:
         """Whether this would be so too if so many bytes were let go of."""
-        return self.limited and self.used - freed > KEPT_BYTES_MAX
+        return self._limited and self.used - freed > KEPT_BYTES_MAX
 
 
 class _Batch(NamedTuple):
+    last: int
+    size: int
     frame: Frame
     slots: Slots
 
-    @property
-    def last(self) -> int:
-        return self.frame.last
 
-    @property
-    def size(self) -> int:
-        return len(self.frame.body) + size_of(self.slots)
+_LAST = attrgetter("last")
 
 
 class Kept:
@@ -56,19 +55,19 @@ class Kept:
     def add(self, frame: Frame, slots: Slots) -> None:
         """Keep the next messages."""
         assert not self._batches or self._batches[-1].last + 1 == frame.first, f"{frame.first} does not come next"
-        batch = _Batch(frame, slots)
-        self._batches.append(batch)
-        self._budget.used += batch.size
+        size = len(frame.body) + size_of(slots)
+        self._batches.append(_Batch(frame.last, size, frame, slots))
+        self._budget.use(size)
 
     def release(self, last: int) -> None:
         """Let go of the batches with no message above number `last`."""
-        over = bisect_left(self._batches, last + 1, key=lambda batch: batch.last)
-        self._budget.used -= sum(batch.size for batch in self._batches[:over])
+        over = bisect_left(self._batches, last + 1, key=_LAST)
+        self._budget.use(-sum(batch.size for batch in self._batches[:over]))
         del self._batches[:over]
 
     def size_up_to(self, last: int) -> int:
         """The bytes that `release` would let go of."""
-        over = bisect_left(self._batches, last + 1, key=lambda batch: batch.last)
+        over = bisect_left(self._batches, last + 1, key=_LAST)
         return sum(batch.size for batch in self._batches[:over])
 
     def clear(self) -> None:
@@ -81,11 +80,12 @@ class Kept:
 
         One message, and what left the outbox as one batch, may be larger.
         """
-        start = bisect_left(self._batches, first, key=lambda batch: batch.last)
+        start = bisect_left(self._batches, first, key=_LAST)
         bodies: list[bytes | memoryview] = []
         slots: Slots = {}
         count = size = 0
-        for batch in islice(self._batches, start, None):
+        for index in range(start, len(self._batches)):  # a slice would take time for all that is kept
+            batch = self._batches[index]
             part = cut_frame(batch.frame, first, last)
             if part.count <= 0:
                 break

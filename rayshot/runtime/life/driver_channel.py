@@ -72,6 +72,9 @@ class DriverChannel(OutChannel):
     before the first call.
     """
 
+    # With more than 30 attributes in its dict, Python looks each of them up slowly.
+    __slots__ = ("_budget", "_handed", "_port", "_went_back", "awaited", "fetch", "kept", "mentions", "ordered")
+
     def __init__(self, port: DriverSender, receiver: str) -> None:
         super().__init__(port, receiver)
         self.awaited: deque[tuple[int, set[str]]] = deque()
@@ -94,11 +97,7 @@ class DriverChannel(OutChannel):
     @property
     def full(self) -> bool:
         """See Outbox. The driver must not keep more either. Each message asks for this, so it calls nothing."""
-        return (
-            self.pending_bytes > OUTBOX_BYTES_MAX
-            or len(self.pending) > OUTBOX_MESSAGES_MAX
-            or (self._budget.used > kept.KEPT_BYTES_MAX and self._budget.limited)
-        )
+        return self.pending_bytes > OUTBOX_BYTES_MAX or len(self.pending) > OUTBOX_MESSAGES_MAX or self._budget.is_spent
 
     def _may_send(self) -> bool:
         """See OutChannel. No message starts Ray anew: a program that is just ending may wait for that for ever."""
@@ -115,14 +114,12 @@ class DriverChannel(OutChannel):
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
         mentioned = self._port.take_mentioned()
-        if not mentioned and not self.full:
-            super().append(message)
-            return
         with self.lock:
-            if not self.await_room():
-                raise self.no_room()
-            if self.down is None:  # while this thread waited, others sent: only now the message has its number
-                self.await_actors(mentioned)
+            if mentioned or self.full:
+                if not self.await_room():
+                    raise self.no_room()
+                if self.down is None:  # while this thread waited, others sent: only now the message has its number
+                    self.await_actors(mentioned)
             self.put(message)
 
     def await_room(self) -> bool:
@@ -235,12 +232,14 @@ class DriverChannel(OutChannel):
         return bool(self.pending) and self.held_at != 0 and self._handed == self.transported
 
     def _number(self, count: int) -> None:
+        """Number the next messages. The machine orders to send them now, or they wait for answers."""
         assert self._handed == self.ordered == self.transported, f"{self.receiver}: messages that left are behind"
         first = self.transported + 1
-        effects = self._port.machine.handle(BatchTaken(self.receiver, count))
+        may_leave = bool(self._port.machine.handle(BatchTaken(self.receiver, count)))
         body, slots = self.take(count)
         self.kept.add(Frame(first, count, body), slots)
-        self._port.carry_out(effects)
+        if may_leave:
+            self.ordered = self.transported
         self._port.let_go()
 
     def send_ordered(self) -> None:
