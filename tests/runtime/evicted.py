@@ -1,6 +1,6 @@
-"""A program that leaves with a savepoint when it is told to end: its ADDRESS STORAGE WITHIN_S BUSY_S are arguments.
+"""A program that leaves with a savepoint when it is told to end: ADDRESS STORAGE SCOPE WITHIN_S BUSY_S are arguments.
 
-With a fifth one, `watching`, it looks at its system all the time, and is done when that is down.
+With a sixth one, `watching`, it looks at its system all the time, and is done when that is down.
 """
 
 import os
@@ -10,8 +10,8 @@ import time
 import ray
 
 import rayshot
+from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import SystemDown
-from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Sluggish
 
 
@@ -19,10 +19,10 @@ def begin(_system):
     Sluggish.options(name="worker").remote(0)
 
 
-def main(address, storage, within_s, busy_s, how=""):
+def main(address, storage, scope, within_s, busy_s, how=""):
     ray.init(address, logging_level="ERROR", log_to_driver=False)
-    # it stops: else this program waits at its exit, also beyond WITHIN_S, until a snapshot holds what it told
-    system = rayshot.resume("bank", storage=storage, begin=begin, failure=STOPS)
+    settings = {"snapshot": SnapshotConfig(), "failure": FailureConfig(scope=scope)}
+    system = rayshot.resume("bank", storage=storage, begin=begin, **settings)
     system.stop_on_sigterm("evicted", float(within_s))
     system.stop_on_sigterm("evicted", float(within_s))  # twice does no harm
     worker = system.get_actor("worker")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.runtime.coordinator.requests import Committed
-from rayshot.runtime.life import covering
+from rayshot.runtime.life import covering, leaving
 from tests.runtime.going_back import World
 
 pytestmark = pytest.mark.acceptance("P3")
@@ -60,3 +60,34 @@ def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_
     world.settle()
     assert world.port.await_covered(world.port.told(), 0.5) == advances
     world.close()
+
+
+class Ending:
+    """A port of a program that ends: notes how long it may wait."""
+
+    def __init__(self):
+        self.latest, self.waits = self, []
+
+    def told(self):
+        return {}
+
+    def await_taken(self, told, timeout_s):
+        self.waits.append(timeout_s)
+        return []
+
+    def await_covered(self, told, timeout_s):
+        self.waits.append(timeout_s)
+        return True
+
+
+def test_a_program_that_was_told_to_end_waits_no_longer_than_until_then(monkeypatch):
+    clock, port = Clock(), Ending()
+    monkeypatch.setattr(leaving, "time", clock)
+    monkeypatch.setattr(leaving, "_ports", {port})
+    monkeypatch.setattr(leaving, "_until", [])
+    leaving._wait()
+    leaving.end_by(clock.now + 5.0)
+    leaving._wait()
+    clock.sleep(6.0)
+    leaving._wait()
+    assert port.waits == [1.0, 30.0, 1.0, 5.0, 0.0, 0.0]

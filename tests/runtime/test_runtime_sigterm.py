@@ -12,10 +12,11 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, SystemStopped
 from rayshot.runtime.door.cluster import connected_to
 from rayshot.runtime.door.naming import find_coordinator
 from tests.processes import search_path
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 
@@ -24,10 +25,11 @@ pytestmark = pytest.mark.ray
 def evict(new_system, tmp_path):
     """Starts the program, tells it to end when it is ready, and returns its exit code and what it said."""
 
-    def run(within_s, busy_s, again=False, how="", before=lambda: None):
+    def run(within_s, busy_s, scope="system", again=False, how="", before=lambda: None):
         program = Path(__file__).with_name("evicted.py")
+        arguments = [connected_to(), str(tmp_path / "shots"), scope, str(within_s), str(busy_s), how]
         one = subprocess.Popen(
-            [sys.executable, program, connected_to(), str(tmp_path / "shots"), str(within_s), str(busy_s), how],
+            [sys.executable, program, *arguments],
             env={**os.environ, **search_path()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
@@ -51,22 +53,39 @@ def labels(storage):
 
 
 @pytest.mark.wide("slow")
-def test_it_leaves_with_a_savepoint_and_a_second_signal_does_not_hurry_it(evict, tmp_path):
-    code, said = evict(within_s=30, busy_s=1, again=True)
+@pytest.mark.parametrize("scope", ["system", "stop"])
+def test_it_leaves_with_a_savepoint_and_a_second_signal_does_not_hurry_it(evict, tmp_path, scope):
+    code, said = evict(within_s=30, busy_s=1, scope=scope, again=True)
     assert "SIGTERM: system 'bank' is stopped with savepoint 1-stopped-2" in said
     assert "no savepoint" not in said
+    assert "no snapshot" not in said
     assert code == signal.SIGTERM  # as Ray ends a program: who looks at it sees that it was ended
     assert labels(tmp_path / "shots") == [None, "evicted"]
+    assert rayshot.open(tmp_path / "shots").system("bank").latest().state("worker")["worked_s"] == 1.0
     assert "SIGTERM: system 'bank' is stopped\n" in said  # by the first of two calls
     assert "bank" not in rayshot.runtime.door.naming.running_systems()
 
 
-def test_where_it_does_not_fit_the_last_snapshot_counts(evict, tmp_path):
-    code, said = evict(within_s=0.5, busy_s=15)
-    assert "SIGTERM: no savepoint, so the last snapshot counts: " in said
-    assert code == signal.SIGTERM
+@pytest.mark.sampled("more cases of one kind", keeps=1)
+@pytest.mark.parametrize("scope", ["system", "stop"])
+def test_where_it_does_not_fit_the_program_ends_all_the_same_and_says_what_it_knows(evict, tmp_path, scope):
+    code, said = evict(within_s=0.5, busy_s=25, scope=scope)
+    assert rayshot.attach("bank").status().actors["worker"].handler  # so no snapshot can hold what the program told
     assert labels(tmp_path / "shots") == [None]
+    assert "SIGTERM: it is open whether there is a savepoint; if not, the last snapshot counts: " in said
+    assert ("no snapshot holds yet what this program told" in said) == (scope == "system")
+    assert code == signal.SIGTERM
     rayshot.attach("bank").shutdown()
+
+
+@pytest.mark.wide("slow")
+def test_a_savepoint_that_comes_when_the_program_has_ended_is_the_last_snapshot(evict, tmp_path):
+    _, said = evict(within_s=0.5, busy_s=4)
+    assert "may still be committed" in said
+    eventually(lambda: labels(tmp_path / "shots") == [None, "evicted"], 30)
+    assert rayshot.open(tmp_path / "shots").system("bank").latest().state("worker")["worked_s"] == 4.0
+    with pytest.raises(SystemStopped, match="savepoint"):
+        eventually(lambda: rayshot.attach("bank").get_actor("worker") is None, 30)
 
 
 def test_a_program_that_is_done_when_its_system_is_down_was_told_to_end_all_the_same(evict, tmp_path):
@@ -91,7 +110,7 @@ def test_a_coordinator_that_hangs_holds_nobody_beyond_the_time_that_was_given(ev
         took_s = time.monotonic() - hanging[1]
     finally:
         os.kill(hanging[0], signal.SIGCONT)
-    assert "SIGTERM: no savepoint, so the last snapshot counts: " in said
+    assert "SIGTERM: it is open whether there is a savepoint; if not, the last snapshot counts: " in said
     assert code == signal.SIGTERM
     assert took_s < 12  # of two calls; the coordinator alone would be given 15 s in each
     rayshot.attach("bank").shutdown()

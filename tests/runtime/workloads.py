@@ -18,6 +18,7 @@ class Sluggish:
 
     def work(self, seconds):
         time.sleep(seconds)
+        self.worked_s = seconds
 
     def note(self, text):
         pass

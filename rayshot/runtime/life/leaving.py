@@ -2,8 +2,9 @@
 
 If the system goes back to snapshots by itself, nobody could tell again what was told by a program that is gone. So it
 waits until a snapshot holds this. What its other threads tell while it ends is no part of this, and all its systems and
-their lives share one deadline. Then it takes part in no system any more: behind Ray's end a message of a thread would
-start Ray anew, and a program that is just ending may wait for that for ever.
+their lives share one deadline. A program that was told to end has only the time that is left for this. Then it takes
+part in no system any more: behind Ray's end a message of a thread would start Ray anew, and a program that is just
+ending may wait for that for ever.
 """
 
 import atexit
@@ -47,12 +48,19 @@ class Port(Protocol):
 _ports: WeakSet[Port] = WeakSet()
 _lock = threading.Lock()
 """Covers the set: a rollback adds a port, and may do so while the program ends."""
+_until: list[float] = []
+"""The last time of `end_by`, if any."""
 
 
 def wait_at_exit(port: Port) -> None:
     """At its exit, let this process wait at most WAIT_S seconds until the messages sent through `port` have arrived."""
     with _lock:
         _ports.add(port)
+
+
+def end_by(until: float) -> None:
+    """This process was told to end: at its exit it waits no longer than until this time, by time.monotonic."""
+    _until[:] = [until]
 
 
 def _leave() -> None:
@@ -65,7 +73,7 @@ def _leave() -> None:
 
 
 def _wait() -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = min([time.monotonic() + WAIT_S, *_until])
     told = {port: port.told() for port in {port.latest for port in _known()}}
     for port, numbers in told.items():
         try:
@@ -78,14 +86,14 @@ def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
     if awaited := port.await_taken(told, min(SILENT_S, _left_s(deadline))):
         print(  # noqa: T201 - a program that ends gives no other sign of life
             f"rayshot: messages to {', '.join(sorted(awaited))} have not arrived: this program waits for them "
-            f"before it exits, for at most {WAIT_S:g} s",
+            f"before it exits, for at most {_left_s(deadline):.0f} s",
             file=sys.stderr,
         )
         port.await_taken(told, _left_s(deadline))
     if not port.await_covered(told, _left_s(deadline)):
         print(  # noqa: T201 - as above
-            f"rayshot: no snapshot holds yet what this program told, after {WAIT_S:g} s: it is lost if the "
-            f"system goes back to an earlier one",
+            "rayshot: no snapshot holds yet what this program told, and it waits no longer: that is lost if the "
+            "system goes back to an earlier one",
             file=sys.stderr,
         )
 

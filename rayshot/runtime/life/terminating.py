@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-from rayshot.errors import ConfigError, RayshotError
+from rayshot.errors import ConfigError, NoAnswer, RayshotError
 from rayshot.runtime.door import door
+from rayshot.runtime.life.leaving import end_by
 
 log = logging.getLogger("rayshot")
 _leaving: list[threading.Thread] = []
@@ -22,9 +24,10 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
     """From now on the first SIGTERM runs `leave`, then has the effect it had before. Others meanwhile do nothing.
 
     `leave` runs on a new thread: the main thread may hold any lock at that moment. The log gets the text that `leave`
-    returns, or the error that says why no savepoint exists. If the program ends meanwhile, because its system has
-    stopped, it waits for `leave` and then ends as after the signal. Raises ConfigError if the caller is not the main
-    thread, or `within_s` is not a number of seconds above 0.
+    returns, or the error that says why no savepoint is known. If the program ends meanwhile, because its system has
+    stopped, it waits for `leave` and then ends as after the signal. `within_s` seconds behind the signal it waits for
+    nothing more. Raises ConfigError if the caller is not the main thread, or `within_s` is not a number of seconds
+    above 0.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ConfigError("stop_on_sigterm: only the main thread of a program can take over a signal")
@@ -36,7 +39,9 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
     def end() -> None:
         try:
             log.warning("SIGTERM: %s", leave())
-        except (RayshotError, door.CallFailed) as error:
+        except (NoAnswer, door.CallFailed) as error:
+            log.warning("SIGTERM: it is open whether there is a savepoint; if not, the last snapshot counts: %s", error)
+        except RayshotError as error:
             log.warning("SIGTERM: no savepoint, so the last snapshot counts: %s", error)
         finally:
             over.set()
@@ -50,6 +55,7 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         elif not begun.is_set():
             begun.set()
+            end_by(time.monotonic() + within_s)
             _leaving.append(threading.Thread(target=end, name="rayshot-leaving", daemon=True))
             _leaving[-1].start()
 
@@ -69,4 +75,4 @@ def _await_leaving() -> None:
         os._exit(end.code if isinstance(end.code, int) else 1)
 
 
-atexit.register(_await_leaving)  # runs before Ray's own, which was registered when `ray` was imported
+atexit.register(_await_leaving)  # runs before that of `leaving`, and before Ray's own
