@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import Caution, HandledMessage, Letter
 
 TIMES_MAX = 100
@@ -15,6 +16,7 @@ class RecoveryPolicy:
     """When a system gives up, and how long it pauses before it goes back.
 
     Attributes:
+        goes_back: False for a system that never goes back by itself: the first failure stops it.
         failures_max: the system stops at the first failure behind so many rollbacks, for whatever reason; None for any
             number.
         fruitless_max: the system stops at the first loss of a process behind so many rollbacks for it in a row that led
@@ -27,6 +29,7 @@ class RecoveryPolicy:
         dead_letters: a message that ends its actor's process again and again becomes a dead letter; see `poison`.
     """
 
+    goes_back: bool = True
     failures_max: int | None = None
     fruitless_max: int = 3
     pause_s: float = 1.0
@@ -52,6 +55,41 @@ class RecoveryPolicy:
             failed = ended if number == len(rollbacks) else ended - longer_s
             pause_s = 0.0 if failed - began >= self.stable_s else longer_s
         return pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A person began this life: it runs, or if it `waits_for_commit`, as soon as it has its first snapshot.
+
+    In the second case a program makes the first actors, and no other one can finish that.
+    """
+
+    life: int
+    waits_for_commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreWanted:
+    """A person restores a system: this life goes on from a snapshot of these `processes`."""
+
+    life: int
+    processes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StarterDied:
+    """The program died that started this life; `detail` says so. One that had said what to restore is not needed."""
+
+    life: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatienceOver:
+    """A restore has come no further for so long that a person shall hear of it; `detail` says what it waits for."""
+
+    life: int
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +163,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """A coordinator was begun again, and read the log. Only LetGo and DriverDied come to its machine before.
+    """A coordinator was begun again, and read the log. Only DriverDied comes to its machine before.
 
-    `life` is the newest in the log; `marked`: its mark is there. `lost` are the processes that should be in it and are
-    dead. `idle`: some live, and do not run in it: they belong to an earlier life, or wait to be resumed.
+    `life` is the newest in the log; `marked`: it runs, or has run. `lost` are the processes that should be in it and
+    are dead; `detail` says why the first one is. `idle`: some live, and do not run in it: they belong to an earlier
+    life, or wait to be resumed. `let_go` is what drivers let go of. `unfinished` says what only a program could have
+    finished, whose work is lost; empty if there is nothing. `savepoint` is the one with which the system was stopped.
     """
 
     life: int
@@ -137,6 +177,10 @@ class TookOver:
     at: float
     past: Past = Past()
     idle: bool = False
+    detail: str = "it was lost while nobody coordinated"
+    let_go: tuple["LetGo", ...] = ()
+    unfinished: str = ""
+    savepoint: SnapshotId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +309,34 @@ class DriverDied:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointStored:
+    """The snapshot is durable with which a person stops the system."""
+
+    life: int
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class LifeFenced:
+    """Another life has the storage, so this one can commit nothing any more."""
+
+    life: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopWanted:
-    """A person stops the system, or it was stopped for another reason."""
+    """A person stops the system, or it cannot go on for another reason."""
 
     detail: str
 
 
 RecoveryEvent = (
-    ProcessLost
+    Began
+    | RestoreWanted
+    | StarterDied
+    | PatienceOver
+    | ProcessLost
     | TookOver
     | LifeBegan
     | LogRefused
@@ -285,6 +349,8 @@ RecoveryEvent = (
     | LetGo
     | CommitWritten
     | DriverDied
+    | SavepointStored
+    | LifeFenced
     | StopWanted
 )
 
@@ -293,10 +359,12 @@ RecoveryEvent = (
 class StopHandlers:
     """No process of this life or an earlier one works any more: it handles and sends nothing.
 
-    No snapshot of this life begins any more, and none that began is stored: it would lack the process that was lost.
+    From this moment no snapshot of this life begins, and none that began is stored: it would lack the `process` that
+    was lost, if one was.
     """
 
     life: int
+    process: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,10 +425,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class StopSystem:
-    """The system does not go on by itself; `process` was lost, if any."""
+    """The system does not go on, from this moment. `process` was lost, or it was stopped with `savepoint`, if any."""
 
     process: str | None
     detail: str
+    savepoint: SnapshotId | None = None
 
 
 RecoveryEffect = StopHandlers | BeginLife | TakeCare | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem

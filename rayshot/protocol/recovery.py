@@ -1,4 +1,8 @@
-"""The machine that decides how a system goes back to its last snapshot by itself, and goes on.
+"""The machine that knows whether a system runs, and decides how it goes back to its last snapshot and goes on.
+
+A life begins in one of four ways. A person begins it, and it runs. Or a program makes its first actors, and it runs
+when its first snapshot is committed. Or a person restores it: then it is loaded as in a rollback, steps 3 to 5 below,
+but what is refused is not tried for ever, as somebody waits who can mend it. Or it follows another life by a rollback.
 
 Whole-system rollback: one process is lost, and all go back to one cut. A lost process alone cannot, because others have
 acknowledged what it sent, and no longer keep what it took.
@@ -39,13 +43,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import HandledMessage, Letter, Suspicion
 from rayshot.protocol.recovering import (
+    Began,
     BeginLife,
     CommitWritten,
     DriverDied,
     LetGo,
     LifeBegan,
+    LifeFenced,
     LifeMarked,
     LoadProcess,
     LoadRefused,
@@ -54,6 +61,7 @@ from rayshot.protocol.recovering import (
     MarkRefused,
     NoWayBack,
     Past,
+    PatienceOver,
     Pause,
     PauseOver,
     ProcessLoaded,
@@ -61,7 +69,10 @@ from rayshot.protocol.recovering import (
     RecoveryEffect,
     RecoveryEvent,
     RecoveryPolicy,
+    RestoreWanted,
     ResumeLife,
+    SavepointStored,
+    StarterDied,
     StopHandlers,
     StopSystem,
     StopWanted,
@@ -94,11 +105,15 @@ def pause_behind(start: int, *, hopeless: bool) -> float | None:
 class Phase(Enum):
     """Where a system is between two moments of work; the values are its words in `status()`."""
 
+    NEW = "new"
+    """Nobody has said yet how the life begins."""
+    BEGINNING = "beginning"
+    """A program makes the first actors. The life runs when its first snapshot is committed."""
     RUNNING = "running"
-    WAITING = "recovering: waits"
+    WAITING = "goes back"
     """The old life is over, and the log does not have the new one yet."""
-    LOADING = "recovering: loads"
-    MARKING = "recovering: all loaded"
+    LOADING = "loads"
+    MARKING = "all loaded"
     STOPPED = "stopped"
 
 
@@ -109,22 +124,35 @@ class Move(NamedTuple):
     to: tuple[Phase, ...]
 
 
-_GOES_ON = (_RUNNING, _WAITING, _LOADING, _MARKING) = (Phase.RUNNING, Phase.WAITING, Phase.LOADING, Phase.MARKING)
+_GOES_ON = (_NEW, _BEGINNING, _RUNNING, _WAITING, _LOADING, _MARKING) = (
+    Phase.NEW,
+    Phase.BEGINNING,
+    Phase.RUNNING,
+    Phase.WAITING,
+    Phase.LOADING,
+    Phase.MARKING,
+)
 _STOPPED = Phase.STOPPED
 _LEAVES = Move("_process_lost", (_WAITING, _STOPPED))
+_STOPS = Move("_stop_wanted", (_STOPPED,))
 MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
+    Began: {_NEW: Move("_began", (_RUNNING, _BEGINNING))},
+    RestoreWanted: {_NEW: Move("_restore_wanted", (_LOADING, _MARKING))},
+    TookOver: {_NEW: Move("_took_over", (_RUNNING, _WAITING, _STOPPED))},
+    StarterDied: {_NEW: _STOPS, _BEGINNING: _STOPS, **dict.fromkeys((_RUNNING, _WAITING, _LOADING, _MARKING))},
     ProcessLost: {
+        _BEGINNING: Move("_first_lost", (_STOPPED,)),
         _RUNNING: _LEAVES,
         _WAITING: None,
         _LOADING: Move("_start_again", (_LOADING, _STOPPED)),
         _MARKING: _LEAVES,
     },
-    TookOver: {_RUNNING: Move("_took_over", (_RUNNING, _WAITING, _STOPPED))},
     LifeBegan: {_WAITING: Move("_life_began", (_LOADING, _MARKING))},
     LogRefused: {_WAITING: Move("_refused", (_WAITING,))},
-    NoWayBack: {_WAITING: Move("_no_way_back", (_STOPPED,))},
+    NoWayBack: {_WAITING: _STOPS},
     ProcessLoaded: {_LOADING: Move("_process_loaded", (_LOADING, _MARKING))},
-    LoadRefused: {_LOADING: Move("_load_refused", (_LOADING,))},
+    LoadRefused: {_LOADING: Move("_load_refused", (_LOADING, _STOPPED))},
+    PatienceOver: {_LOADING: _STOPS, **dict.fromkeys((_RUNNING, _WAITING, _MARKING))},
     LifeMarked: {_WAITING: None, _MARKING: Move("_life_marked", (_RUNNING,))},
     MarkRefused: {_WAITING: None, _MARKING: Move("_refused", (_MARKING,))},
     PauseOver: {
@@ -132,27 +160,35 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
         _LOADING: Move("_load_now", (_LOADING,)),
         _MARKING: Move("_mark_now", (_MARKING,)),
     },
-    LetGo: {_RUNNING: Move("_driver_let_go", (_RUNNING,)), _WAITING: None, _LOADING: None, _MARKING: None},
-    CommitWritten: {_RUNNING: Move("_committed", (_RUNNING,)), _WAITING: Move("_committed", (_WAITING,))},
+    LetGo: {_RUNNING: Move("_driver_let_go", (_RUNNING,)), **dict.fromkeys((_WAITING, _LOADING, _MARKING))},
+    CommitWritten: {
+        _BEGINNING: Move("_first_committed", (_RUNNING,)),
+        _RUNNING: Move("_committed", (_RUNNING,)),
+        _WAITING: Move("_committed", (_WAITING,)),
+    },
     DriverDied: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
-    StopWanted: {phase: Move("_stop_wanted", (_STOPPED,)) for phase in _GOES_ON},
+    SavepointStored: {_RUNNING: Move("_savepoint_stored", (_STOPPED,)), _WAITING: None},
+    LifeFenced: {**dict.fromkeys(_GOES_ON, _STOPS), _WAITING: None},
+    StopWanted: dict.fromkeys(_GOES_ON, _STOPS),
 }
 """By event and phase, what the machine does. None: nothing. A life that is over loses no process, and its mark does not
-count; and while the system goes back nobody may let go, as its snapshot may be chosen already. A pair that is not here
-cannot come: `handle` fails with an assertion. News of an earlier life, start or pause do not come so far, and a machine
-that has stopped does nothing any more."""
+count; and while the system goes back nobody may let go, as its snapshot may be chosen already. If it is a savepoint
+with which a person stops the system, or the storage is another life's, then the answer to BeginLife says so. A pair
+that is not here cannot come: `handle` fails with an assertion. News of an earlier life, start or pause do not come so
+far, and a machine that has stopped does nothing any more."""
 
 
 @dataclass(slots=True)
 class Recovery:
     """See the module. `handle` is the only mutator.
 
-    `detail` says why the system is not running, empty if it is. `trouble` says what holds a new life up, if anything.
+    `detail` says why the system went back or stopped, empty if neither. `trouble` says what holds a new life up, if
+    anything.
     """
 
     life: int
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
-    phase: Phase = Phase.RUNNING
+    phase: Phase = Phase.NEW
     detail: str = ""
     trouble: str = ""
     lost: str | None = None
@@ -211,7 +247,10 @@ class Recovery:
                 return event.life != self.life or not is_awaited
             case LifeBegan():
                 return event.life <= self.life
-            case LifeMarked() | MarkRefused() | LetGo() | CommitWritten():
+            case (
+                StarterDied() | PatienceOver() | LifeMarked() | MarkRefused() | LetGo() | CommitWritten()
+                | SavepointStored() | LifeFenced()
+            ):  # fmt: skip
                 return event.life != self.life
             case PauseOver():
                 return event.number != self._pauses and event.number not in self._postponed.values()
@@ -227,8 +266,26 @@ class Recovery:
         assert bool(self._waiting) == loading, f"{self.phase}, and {self._waiting} are not loaded"
         assert self._postponed.keys() <= self._waiting, f"{self._postponed} wait for a pause, and are loaded"
         assert self._waiting <= self._processes, f"{self._waiting} are to be loaded, and not in the snapshot"
-        assert (self.phase is Phase.RUNNING) == (self.detail == ""), f"{self.phase}: {self.detail!r}"
+        runs = self.phase in (Phase.NEW, Phase.BEGINNING, Phase.RUNNING)
+        assert not (runs and self.detail), f"{self.phase}: {self.detail!r}"
+        assert self.detail or self.phase not in (Phase.WAITING, Phase.STOPPED), f"nobody says why: {self.phase}"
         assert all(start > 1 for start in self._starts.values()), f"a first start is noted: {self._starts}"
+
+    @property
+    def restores(self) -> bool:
+        """Whether a person restores the system: it is loaded, and not because it went back."""
+        return self.phase in (Phase.LOADING, Phase.MARKING) and not self.detail
+
+    def _began(self, event: Began) -> tuple[RecoveryEffect, ...]:
+        self.phase = Phase.BEGINNING if event.waits_for_commit else Phase.RUNNING
+        return ()
+
+    def _restore_wanted(self, event: RestoreWanted) -> tuple[RecoveryEffect, ...]:
+        return self._load(event.processes)
+
+    def _first_lost(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
+        """There is no snapshot to go back to."""
+        return self._stop(lost.detail, lost.process)
 
     def _process_lost(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
         return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
@@ -237,6 +294,8 @@ class Recovery:
         self, process: str | None, detail: str, at: float, handled: HandledMessage | None = None
     ) -> tuple[RecoveryEffect, ...]:
         """End this life."""
+        if not self.policy.goes_back:
+            return self._stop(detail, process)
         failures = self._past.rollbacks
         if self.policy.failures_max is not None and failures >= self.policy.failures_max:
             return self._stop(f"{detail}; the system has gone back {failures} times, the most that it may", process)
@@ -249,7 +308,7 @@ class Recovery:
         self.phase, self.detail, self.lost, self._refusals = Phase.WAITING, detail, process, 0
         self._forget_loads()
         pause_s = self.policy.pause(self._past.times(process), at)
-        return (StopHandlers(self.life), self._pause(pause_s) if pause_s else self._begin())
+        return (StopHandlers(self.life, process), self._pause(pause_s) if pause_s else self._begin())
 
     def _begin(self) -> BeginLife:
         self._pauses += 1  # a pause that is not over yet must not begin a second life
@@ -264,6 +323,10 @@ class Recovery:
         self._forget_let_go((event.driver,))
         return ()
 
+    def _first_committed(self, event: CommitWritten) -> tuple[RecoveryEffect, ...]:
+        self.phase = Phase.RUNNING
+        return self._committed(event)
+
     def _committed(self, event: CommitWritten) -> tuple[RecoveryEffect, ...]:
         self._past = self._past.committed()
         self._forget_let_go(event.holds)
@@ -274,30 +337,36 @@ class Recovery:
             self._let_go.pop(driver, None)
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
-        self.life, self._past = event.life, event.past
+        self.life, self._past, self.phase = event.life, event.past, Phase.RUNNING
         self._suspicion.take_over(event.past.losses)
+        self._let_go = {let_go.driver: let_go for let_go in event.let_go}
+        if event.savepoint is not None:
+            return self._stop_with(event.savepoint)
+        if event.unfinished:
+            return self._stop(event.unfinished)
         if event.marked and event.lost:
-            return self._go_back(event.lost[0], "it was lost while nobody coordinated", event.at)
+            return self._go_back(event.lost[0], event.detail, event.at)
         if event.idle or not event.marked:  # the rollback was not finished, and no process caused that
             return self._go_back(None, "the coordinator died while it went back", event.at)
         return ()
 
     def _life_began(self, event: LifeBegan) -> tuple[RecoveryEffect, ...]:
-        self.life, self._past, self._processes = event.life, event.past, frozenset(event.processes)
+        self.life, self._past = event.life, event.past
         self.trouble, self._refusals = "", 0
         self._starts.clear()
         self._let_go.clear()
         self._suspicion.letters -= event.over
         cautions = self._suspicion.cautions(event.past.losses)
         care = (TakeCare(self.life, cautions),) if cautions else ()
-        self._waiting = set(event.processes)
-        if not self._waiting:
-            return (*care, *self._all_loaded())
-        self.phase = Phase.LOADING
-        return (*care, *(LoadProcess(self.life, process, 1) for process in event.processes))
+        return (*care, *self._load(event.processes))
 
-    def _no_way_back(self, event: NoWayBack) -> tuple[RecoveryEffect, ...]:
-        return self._stop(event.detail)
+    def _load(self, processes: tuple[str, ...]) -> tuple[RecoveryEffect, ...]:
+        """Begin and load all these processes, of which the life consists."""
+        self._processes, self._waiting = frozenset(processes), set(processes)
+        if not processes:
+            return self._all_loaded()
+        self.phase = Phase.LOADING
+        return tuple(LoadProcess(self.life, process, 1) for process in processes)
 
     def _refused(self, event: LogRefused | MarkRefused) -> tuple[RecoveryEffect, ...]:
         """Try this step again later."""
@@ -306,6 +375,8 @@ class Recovery:
         return (self._pause(min(RETRY_PAUSE_MAX_S, RETRY_PAUSE_S * 2.0 ** min(self._refusals - 1, 10))),)
 
     def _load_refused(self, event: LoadRefused) -> tuple[RecoveryEffect, ...]:
+        if self.restores:  # somebody waits for it, and can mend what is wrong
+            return self._stop(event.detail, event.process)
         return self._postpone(event.process, event.detail)
 
     def _start_again(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
@@ -313,10 +384,12 @@ class Recovery:
         if lost.process not in self._processes:
             return ()
         pause_s = pause_behind(lost.start, hopeless=lost.hopeless)
+        if pause_s is None and self.restores:
+            return self._stop(lost.detail, lost.process)
         if pause_s is None:
             return self._stop(f"{self.detail}; {lost.detail}", self.lost)
         self._waiting.add(lost.process)
-        self._starts[lost.process] = lost.start + 1
+        self._starts[lost.process], self.trouble = lost.start + 1, lost.detail
         self._postponed.pop(lost.process, None)
         if not pause_s:
             return (LoadProcess(self.life, lost.process, lost.start + 1),)
@@ -357,17 +430,23 @@ class Recovery:
     def _mark_now(self, _: PauseOver) -> tuple[RecoveryEffect, ...]:
         return (MarkLife(self.life),)
 
-    def _stop_wanted(self, event: StopWanted) -> tuple[RecoveryEffect, ...]:
-        self._end(event.detail)
-        return ()
+    def _savepoint_stored(self, event: SavepointStored) -> tuple[RecoveryEffect, ...]:
+        return self._stop_with(event.snapshot)
 
-    def _stop(self, detail: str, process: str | None = None) -> tuple[RecoveryEffect, ...]:
-        self._end(detail)
-        return (StopSystem(process, detail),)
+    def _stop_with(self, savepoint: SnapshotId) -> tuple[RecoveryEffect, ...]:
+        return self._stop(f"it was stopped with the savepoint {savepoint}", savepoint=savepoint)
 
-    def _end(self, detail: str) -> None:
+    def _stop_wanted(
+        self, event: StopWanted | StarterDied | PatienceOver | NoWayBack | LifeFenced
+    ) -> tuple[RecoveryEffect, ...]:
+        return self._stop(event.detail)
+
+    def _stop(
+        self, detail: str, process: str | None = None, savepoint: SnapshotId | None = None
+    ) -> tuple[RecoveryEffect, ...]:
         self.phase, self.detail = Phase.STOPPED, detail
         self._forget_loads()
+        return (StopSystem(process, detail, savepoint),)
 
     def _forget_loads(self) -> None:
         self._waiting.clear()

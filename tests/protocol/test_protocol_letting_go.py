@@ -36,6 +36,7 @@ from rayshot.protocol.recovering import (
     TookOver,
 )
 from rayshot.protocol.recovery import Phase, Recovery
+from tests.protocol.running import running
 
 LOST = ProcessLost(1, "bob", 1, "bob died", 1000.0)
 
@@ -50,7 +51,7 @@ def orders(machine, event=LOST):
 
 
 def test_a_life_goes_on_only_from_a_cut_that_holds_what_drivers_let_go_of():
-    machine, gone = Recovery(1), LetGo(1, "driver:1", {"p": 3}, {"p": 2})
+    machine, gone = running(1), LetGo(1, "driver:1", {"p": 3}, {"p": 2})
     machine.handle(gone)
     assert orders(machine) == (gone,)
     assert machine.handle(NoWayBack("it lacks what driver:1 let go of")) == (
@@ -67,7 +68,7 @@ def test_a_cut_holds_it_by_its_numbers_or_when_the_receiver_has_ended():
 
 
 def test_what_a_driver_lets_go_of_adds_up():
-    machine = Recovery(1)
+    machine = running(1)
     machine.handle(LetGo(1, "driver:1", {"p": 3}, {"p": 2}))
     machine.handle(LetGo(1, "driver:2", {"p": 9}))
     machine.handle(LetGo(1, "driver:1", {"q": 4, "p": 2}, {"p": 5}))
@@ -75,7 +76,7 @@ def test_what_a_driver_lets_go_of_adds_up():
 
 
 def test_a_commit_that_holds_it_ends_the_demand_and_no_other_commit_does():
-    machine = Recovery(1)
+    machine = running(1)
     machine.handle(LetGo(1, "driver:1", {"p": 3}))
     machine.handle(LetGo(1, "driver:2", {"p": 3}))
     machine.handle(CommitWritten(1))
@@ -84,14 +85,14 @@ def test_a_commit_that_holds_it_ends_the_demand_and_no_other_commit_does():
 
 
 def test_nobody_tells_again_for_a_driver_that_died_so_what_it_let_go_of_is_no_demand():
-    machine = Recovery(1)
+    machine = running(1)
     machine.handle(LetGo(1, "driver:1", {"p": 3}))
     machine.handle(DriverDied("driver:1"))
     assert orders(machine) == ()
 
 
 def test_the_next_life_begins_without_demands():
-    machine = Recovery(1, RecoveryPolicy(pause_s=0))
+    machine = running(1, RecoveryPolicy(pause_s=0))
     machine.handle(LetGo(1, "driver:1", {"p": 3}))
     machine.handle(LOST)
     machine.handle(LifeBegan(2, ("bob",), Past().gone_back(1000.0, "bob")))
@@ -102,7 +103,7 @@ def test_the_next_life_begins_without_demands():
 
 @pytest.mark.parametrize("late", [LetGo(2, "driver:1", {"p": 3}), LetGo(1, "driver:1", {"p": 3})])
 def test_in_another_life_or_on_the_way_back_nobody_lets_go(late):
-    machine = Recovery(1, RecoveryPolicy(pause_s=0))
+    machine = running(1, RecoveryPolicy(pause_s=0))
     if late.life == 1:
         machine.handle(LOST)
     machine.handle(late)
@@ -112,8 +113,7 @@ def test_in_another_life_or_on_the_way_back_nobody_lets_go(late):
 
 def test_who_takes_over_knows_it_before_it_goes_back():
     machine, gone = Recovery(4), LetGo(4, "driver:1", {"p": 3})
-    machine.handle(gone)
-    assert orders(machine, TookOver(4, True, ("bob",), 1000.0)) == (gone,)
+    assert orders(machine, TookOver(4, True, ("bob",), 1000.0, let_go=(gone,))) == (gone,)
 
 
 # The machine of a driver ---------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Play:
         self.chance = random.Random(seed)
         self.heeds_needs, self.offers_all, self.offers_unarrived = heeds_needs, offers_all, offers_unarrived
         self.names = ("p", "q", "r")
-        self.driver, self.machine = Driver("driver:1"), Recovery(1, RecoveryPolicy(fruitless_max=10**6, pause_s=0))
+        self.driver, self.machine = Driver("driver:1"), running(1, RecoveryPolicy(fruitless_max=10**6, pause_s=0))
         self.receivers = {name: Receiver() for name in self.names}
         self.kept = {name: {} for name in self.names}
         self.count = dict.fromkeys(self.names, 0)

@@ -22,6 +22,7 @@ from rayshot.protocol.recovering import (
     TakeCare,
 )
 from rayshot.protocol.recovery import Recovery
+from tests.protocol.running import running
 
 AT = 1000.0
 
@@ -218,7 +219,7 @@ def test_it_ends_though_each_coordinator_dies_with_the_actor_and_knows_no_name()
 
 
 def test_the_machine_goes_back_once_more_and_takes_care_before_it_loads() -> None:
-    machine = Recovery(1, RecoveryPolicy(dead_letters=True, pause_s=0.0))
+    machine = running(1, RecoveryPolicy(dead_letters=True, pause_s=0.0))
     past = Past()
     effects: tuple[RecoveryEffect, ...] = ()
     for life in range(1, 5):
@@ -273,7 +274,7 @@ class World:
     deaths: dict[str, list[HandledMessage | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.machine = Recovery(1, self.policy)
+        self.machine = running(1, self.policy)
         self.cautions: dict[str, Caution] = {}
 
     def run(self) -> None:

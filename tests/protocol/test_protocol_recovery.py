@@ -7,6 +7,7 @@ import pytest
 
 from rayshot.protocol.effects import HoldBatch, SendBatch
 from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverReady, Restored
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.recovering import (
     BeginLife,
@@ -34,8 +35,11 @@ from rayshot.protocol.recovering import (
     TookOver,
 )
 from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
+from tests.protocol.running import running
 
 AT = 1000.0
+SAVEPOINT = SnapshotId(4, COORDINATOR, 7)
+NEVER_BACK = RecoveryPolicy(goes_back=False)
 
 
 def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *, hopeless: bool = False) -> ProcessLost:
@@ -56,14 +60,14 @@ def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...
 
 
 def loading(policy: RecoveryPolicy | None = None, *processes: str) -> Recovery:
-    machine = Recovery(1, policy or RecoveryPolicy())
+    machine = running(1, policy or RecoveryPolicy())
     tell(machine, lost(), began(2, *processes))
     return machine
 
 
 def test_the_five_steps_of_a_rollback() -> None:
-    machine = Recovery(1)
-    assert tell(machine, lost()) == (StopHandlers(1), BeginLife(1, "bob", "bob died"))
+    machine = running(1)
+    assert tell(machine, lost()) == (StopHandlers(1, "bob"), BeginLife(1, "bob", "bob died"))
     assert (machine.phase, machine.detail) == (Phase.WAITING, "bob died")
     assert tell(machine, began()) == (LoadProcess(2, "alice", 1), LoadProcess(2, "bob", 1))
     assert tell(machine, ProcessLoaded(2, "bob", 1)) == ()
@@ -74,7 +78,7 @@ def test_the_five_steps_of_a_rollback() -> None:
 
 
 def test_a_cut_without_processes_is_loaded_at_once() -> None:
-    assert tell(Recovery(1), lost(), LifeBegan(2, (), Past().gone_back(AT, "bob"))) == (MarkLife(2),)
+    assert tell(running(1), lost(), LifeBegan(2, (), Past().gone_back(AT, "bob"))) == (MarkLife(2),)
 
 
 def test_losses_of_an_older_life_or_an_earlier_start_count_for_nothing() -> None:
@@ -86,11 +90,14 @@ def test_losses_of_an_older_life_or_an_earlier_start_count_for_nothing() -> None
     assert tell(machine, ProcessLoaded(2, "bob", 2)) == (MarkLife(2),)
     tell(machine, LifeMarked(2))
     assert tell(machine, lost(life=2, start=1)) == ()
-    assert tell(machine, lost(life=2, start=2, at=AT + 999)) == (StopHandlers(2), BeginLife(2, "bob", "bob died"))
+    assert tell(machine, lost(life=2, start=2, at=AT + 999)) == (
+        StopHandlers(2, "bob"),
+        BeginLife(2, "bob", "bob died"),
+    )
 
 
 def test_several_losses_at_once_are_one_rollback() -> None:
-    machine = Recovery(1)
+    machine = running(1)
     tell(machine, lost("bob"))
     assert tell(machine, lost("alice")) == ()
     assert tell(machine, began()) == (LoadProcess(2, "alice", 1), LoadProcess(2, "bob", 1))
@@ -108,7 +115,7 @@ def test_a_loss_while_the_mark_is_written_ends_the_life() -> None:
     tell(machine, ProcessLoaded(2, "bob", 1))
     stop, pause = tell(machine, lost(life=2))
     assert isinstance(pause, Pause)
-    assert (stop, pause.seconds) == (StopHandlers(2), 1.0)
+    assert (stop, pause.seconds) == (StopHandlers(2, "bob"), 1.0)
     assert tell(machine, LifeMarked(2)) == ()
     assert tell(machine, PauseOver(pause.number)) == (BeginLife(2, "bob", "bob died"),)
 
@@ -136,7 +143,7 @@ def test_a_state_that_does_not_load_twice_stops_the_system_for_the_sake_of_who_d
 
 
 def test_a_log_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pauses() -> None:
-    machine = Recovery(1)
+    machine = running(1)
     tell(machine, lost())
     pauses = []
     for _ in range(8):
@@ -151,7 +158,7 @@ def test_a_log_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pau
 
 
 def test_a_pause_that_was_replaced_starts_nothing() -> None:
-    machine = Recovery(1)
+    machine = running(1)
     (first,) = tell(machine, lost(), LogRefused("away"))
     assert isinstance(first, Pause)
     tell(machine, PauseOver(first.number), LogRefused("away"))
@@ -159,7 +166,7 @@ def test_a_pause_that_was_replaced_starts_nothing() -> None:
 
 
 def test_without_a_way_back_the_system_stops() -> None:
-    machine = Recovery(1)
+    machine = running(1)
     tell(machine, lost())
     assert tell(machine, NoWayBack("the snapshot was deleted")) == (StopSystem(None, "the snapshot was deleted"),)
     assert tell(machine, began()) == ()
@@ -167,10 +174,10 @@ def test_without_a_way_back_the_system_stops() -> None:
 
 @pytest.mark.parametrize("phase", ["running", "waiting", "loading", "marking"])
 def test_a_stop_is_the_end_in_every_phase(phase: str) -> None:
-    machine = Recovery(1)
+    machine = running(1)
     story: list[RecoveryEvent] = [lost(), began(2, "bob"), ProcessLoaded(2, "bob", 1)]
     tell(machine, *story[: ["running", "waiting", "loading", "marking"].index(phase)])
-    assert tell(machine, StopWanted("a person stops it")) == ()
+    assert tell(machine, StopWanted("a person stops it")) == (StopSystem(None, "a person stops it"),)
     assert (machine.phase, machine.detail) == (Phase.STOPPED, "a person stops it")
     assert tell(machine, *story, LifeMarked(2), PauseOver(1), TookOver(3, False, (), AT)) == ()
 
@@ -187,7 +194,7 @@ def after(*losses: str | None, commits: int = 0, every_s: float = 1.0) -> Past:
 
 def run_and_lose(past: Past, process: str = "bob", at: float = AT + 999) -> tuple[RecoveryEffect, ...]:
     """A life behind such a past, as far as the log is read, commits as often as that says, and then loses a process."""
-    machine = Recovery(1)
+    machine = running(1)
     tell(machine, lost(), began(2, "bob", past=replace(past, commits=0)), ProcessLoaded(2, "bob", 1), LifeMarked(2))
     tell(machine, *[CommitWritten(2)] * past.commits, CommitWritten(1))
     return tell(machine, lost(process, life=2, at=at))
@@ -221,7 +228,7 @@ def test_rollbacks_that_lead_nowhere_for_one_process_end_the_system(
         assert stop.process == process
         assert f"{process} died; going back {len(losses) if len(losses) > 90 else 3} times led nowhere" in stop.detail
     else:
-        assert effects == (StopHandlers(2), BeginLife(2, process, f"{process} died"))
+        assert effects == (StopHandlers(2, process), BeginLife(2, process, f"{process} died"))
 
 
 def test_the_past_counts_what_leads_nowhere() -> None:
@@ -265,7 +272,7 @@ def test_only_what_led_nowhere_for_the_same_process_lengthens_its_pause(
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_system_goes_back_at_most_as_often_as_it_may(most: int) -> None:
-    machine = Recovery(1, RecoveryPolicy(failures_max=most))
+    machine = running(1, RecoveryPolicy(failures_max=most))
     if most:
         tell(machine, lost(), began(2, "bob"), ProcessLoaded(2, "bob", 1), LifeMarked(2), CommitWritten(2))
     (stop,) = tell(machine, lost(life=machine.life))
@@ -288,7 +295,29 @@ def test_who_takes_over_goes_on_where_all_run() -> None:
     ],
 )
 def test_who_takes_over_a_life_that_does_not_run_begins_the_next(event: TookOver, begin: BeginLife) -> None:
-    assert tell(Recovery(4), event) == (StopHandlers(4), begin)
+    assert tell(Recovery(4), event) == (StopHandlers(4, begin.process), begin)
+
+
+@pytest.mark.parametrize(
+    ("event", "stop"),
+    [
+        (
+            TookOver(4, True, ("bob",), AT, savepoint=SAVEPOINT),
+            StopSystem(None, "it was stopped with the savepoint 4-coordinator-7", SAVEPOINT),
+        ),
+        (TookOver(4, False, (), AT, unfinished="it was restored"), StopSystem(None, "it was restored")),
+    ],
+)
+def test_who_takes_over_a_life_that_is_over_for_good_stops_it(event: TookOver, stop: StopSystem) -> None:
+    machine = Recovery(4)
+    assert tell(machine, event) == (stop,)
+    assert machine.phase is Phase.STOPPED
+
+
+def test_who_takes_over_a_system_that_never_goes_back_stops_it_for_a_loss() -> None:
+    (stop,) = tell(Recovery(4, NEVER_BACK), TookOver(4, True, ("bob",), AT, detail="it raised"))
+    assert stop == StopSystem("bob", "it raised")
+    assert tell(Recovery(4, NEVER_BACK), TookOver(4, True, (), AT)) == ()
 
 
 def test_who_takes_over_goes_on_counting() -> None:
@@ -303,11 +332,11 @@ def test_who_takes_over_goes_on_counting() -> None:
 def test_who_takes_over_hears_of_losses_in_later_starts() -> None:
     machine = Recovery(2)
     tell(machine, TookOver(2, True, (), AT))
-    assert tell(machine, lost(life=2, start=3)) == (StopHandlers(2), BeginLife(2, "bob", "bob died"))
+    assert tell(machine, lost(life=2, start=3)) == (StopHandlers(2, "bob"), BeginLife(2, "bob", "bob died"))
 
 
 def test_a_pause_that_is_left_over_begins_no_second_life() -> None:
-    machine = Recovery(1, RecoveryPolicy(pause_s=0))
+    machine = running(1, RecoveryPolicy(pause_s=0))
     tell(machine, lost(), began())
     pauses = [
         effect.number

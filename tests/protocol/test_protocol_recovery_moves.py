@@ -8,6 +8,7 @@ import pytest
 from rayshot.protocol.recovering import LifeBegan, LogRefused, Past, ProcessLost, StopWanted, TookOver
 from rayshot.protocol.recovery import MOVES, Phase, Recovery
 from tests.processes import ROOT
+from tests.protocol.running import running
 from tests.written import check_written
 
 PAGE = ROOT / "docs/healing.md"
@@ -27,7 +28,7 @@ def drawn():
         for phase, to in product(Phase, Phase)
         if phase is not to and (phase, to) in labels
     ]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "    [*] --> RUNNING", *arrows, "```"])
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "    [*] --> NEW", *arrows, "```"])
 
 
 def test_the_picture_in_the_documentation_is_the_table():
@@ -42,20 +43,20 @@ def test_each_move_is_a_method():
 
 
 def test_what_cannot_come_says_event_phase_and_life():
-    machine = Recovery(3)
+    machine = running(3)
     with pytest.raises(AssertionError, match=r"life 3, running .*LogRefused\(detail='no disk'\)"):
         machine.handle(LogRefused("no disk"))
 
 
 def test_a_machine_that_is_not_at_rest_is_not_taken_over():
-    machine = Recovery(1)
+    machine = running(1)
     machine.handle(ProcessLost(1, "bob", 1, "it died", 0.0))
-    with pytest.raises(AssertionError, match="waits for 'it died'"):
+    with pytest.raises(AssertionError, match="goes back for 'it died'"):
         machine.handle(TookOver(1, marked=True, lost=(), at=0.0))
 
 
 def test_nothing_that_comes_after_the_stop_is_an_error():
-    machine = Recovery(1)
+    machine = running(1)
     machine.handle(StopWanted("a person stops it"))
     assert machine.handle(LogRefused("no disk")) == ()
     assert machine.handle(LifeBegan(2, ("bob",), Past(rollbacks=1))) == ()

@@ -14,6 +14,7 @@ import rayshot
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.runtime.actor import loading
 from rayshot.runtime.door import failpoints
+from rayshot.runtime.life.restoring import order_restore
 from tests.waiting import eventually
 
 STOPS = FailureConfig(scope="stop")
@@ -258,15 +259,30 @@ def until_it_stops(system):
     return eventually(lambda: (now := report(system))["state"] == "stopped" and now["stop"], BACK_S).detail
 
 
-def be_impatient(system):
-    """It starts a process again without a pause, and few times."""
+def restoring_where(monkeypatch, prepare):
+    """Each coordinator that restores a system from now on calls `prepare(coordinator)` before it begins."""
+
+    def order(identity, *rest):
+        ray.get(identity.coordinator.__ray_call__.remote(prepare))
+        order_restore(identity, *rest)
+
+    monkeypatch.setattr("rayshot.runtime.life.bringing_back.order_restore", order)
+
+
+def starts_processes(times):
+    """For `restoring_where`: it starts a process so many times at most, and without a pause."""
 
     def be(_):
         from rayshot.protocol import recovery
 
-        recovery.START_PAUSE_S, recovery.STARTS_MAX = 0.1, 4
+        recovery.START_PAUSE_S, recovery.STARTS_MAX = 0.1, times
 
-    ray.get(system._identity.coordinator.__ray_call__.remote(be))
+    return be
+
+
+def be_impatient(system):
+    """It starts a process again without a pause, and few times."""
+    ray.get(system._identity.coordinator.__ray_call__.remote(starts_processes(4)))
 
 
 def rounds(system):

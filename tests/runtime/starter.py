@@ -1,6 +1,7 @@
 """A program that starts a system in a cluster that runs, to be killed while it does.
 
-`python starter.py restore|resume ADDRESS STORAGE FLAG`: what is begun, or loaded, waits while the file FLAG is there.
+`python starter.py restore|restore_slowly|resume ADDRESS STORAGE FLAG`: what is begun, or loaded, waits while the file
+FLAG is there; and `restore_slowly` says what to restore only then.
 """
 
 import logging
@@ -12,6 +13,7 @@ from pathlib import Path
 import ray
 
 import rayshot
+from rayshot.runtime.life import bringing_back
 
 
 @rayshot.actor
@@ -44,7 +46,9 @@ def begin(flag):
 
 def main(what, address, storage, flag):
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    if what == "restore":
+    if what.startswith("restore"):
+        if what == "restore_slowly":
+            bringing_back.order_restore = lambda *_: wait_while_there(flag)
         rayshot.restore(storage)
     else:
         rayshot.resume("bank", storage=storage, begin=begin(flag))

@@ -9,11 +9,12 @@ from rayshot.errors import Fenced, NoAnswer, NotFound, SnapshotAborted, StoreErr
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
+from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator import commit_queue, under_way
-from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import Order, Request
+from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.store.locate import open_store
 from rayshot.store.memory import MemoryStore
@@ -69,6 +70,20 @@ class SlowCommitter:
     write_segments = write_aborts
 
 
+class RunningLife:
+    """What a runner asks and tells of its life; `over` is the error for who asks a life that is over."""
+
+    phase, over = Phase.RUNNING, None
+
+    def holds_of(self, record, cut):
+        return None
+
+    def stored(self, holds):
+        """Nobody waits for it."""
+
+    committed = savepoint_stored = fenced = stored
+
+
 class Counts:
     """The metrics that a runner tells."""
 
@@ -95,17 +110,13 @@ def runner_of():
 
     def make(config, failure):
         committer, counts = SlowCommitter(), Counts()
-        birth = Birth(lambda detail: None, loading=False, beginning=False)
-        fenced = []
         made = CollectorRunner(
             replace(settings_for(), snapshot=config, failure=failure),
             committer,
             NoMembers(),
-            birth,
             counts,
-            on_committed=lambda *_: None,
-            on_final=fenced.append,
-            on_fenced=fenced.append,
+            RunningLife(),
+            SystemLock(),
         )
         made.start()
         all_made.append((made, committer))
@@ -164,7 +175,8 @@ def test_a_snapshot_that_is_being_stored_when_an_actor_dies_says_so_and_is_noted
     request = Request(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
-    runner.end(SystemRecovering("bob was lost"))
+    runner._life.over = SystemRecovering("bob was lost")
+    runner.end(runner._life.over)
     closing = threading.Thread(target=runner.close)
     closing.start()
     committer.refuses = StoreUnavailable("life 1 is over")

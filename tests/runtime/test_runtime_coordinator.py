@@ -11,6 +11,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.protocol.recovering import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import opening
@@ -110,7 +111,7 @@ def test_a_restored_life_that_lost_its_coordinator_and_all_its_actors_does_not_s
     new_system.made.append(restored)
     kill_coordinator(restored, restored.status().actors["alice"].pid)
     status = after_take_over(lambda: (now := restored.status()).state == "stopped" and now)
-    assert "its coordinator died, and none of its actors is left" in status.detail
+    assert "it died while nobody coordinated" in status.detail
     again = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(again)
     assert again.snapshots()[-1].id == first.id
@@ -146,11 +147,10 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
     assert system.status().state == "running"
 
 
-def test_a_restore_sees_rays_error_when_a_coordinator_refuses_to_resume_and_others_see_rayshots(system):
-    """From the first one it makes RestoreFailed."""
+def test_what_a_coordinator_refuses_is_rays_error_for_who_asks_so_and_rayshots_for_others(system):
     coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(lambda self: self._life.give_up("the test wants it")))
-    refused = coordinator.resume.remote()
+    ray.get(coordinator.__ray_call__.remote(lambda self: self._healer.hear(StopWanted("the test wants it"))))
+    refused = coordinator.snapshot.remote(Order())
     with pytest.raises(ray.exceptions.RayTaskError) as told:
         get_answer(refused, "the coordinator")
     assert isinstance(told.value.cause, SystemStopped)

@@ -7,6 +7,7 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.errors import CodeMismatch, MigrationFailed, RestoreFailed
 from tests.runtime.evolved import Purse, Unwilling, UnwillingWallet, Wallet
+from tests.runtime.healed import restoring_where, starts_processes
 from tests.runtime.test_runtime_restore import refuse, restore, running
 from tests.waiting import eventually
 
@@ -53,7 +54,7 @@ def test_states_messages_and_values_come_back_in_the_classes_of_today_and_the_le
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("G18")
 def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore_as_a_whole(new_system, monkeypatch):
-    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)
+    restoring_where(monkeypatch, starts_processes(2))
     system = new_system()
     rich = Wallet.options(name="rich").remote(5000)
     poor = Wallet.options(name="poor").remote(1)

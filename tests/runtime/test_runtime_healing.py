@@ -142,7 +142,7 @@ def test_a_storage_that_is_taken_just_before_the_system_runs_again_is_no_defect(
 
     def take_storage(coordinator):
         def fail(place):
-            if place == "before_resume_life":
+            if place == "before_mark_life":
                 coordinator._life.fenced(Fenced("another coordinator has the system"))
 
         healing.failpoint = fail
@@ -357,16 +357,16 @@ def test_a_load_that_fails_in_each_process_for_a_reason_that_nobody_expects_is_n
     be_impatient(system)
 
     def spoil_each(_):
-        from rayshot.runtime.coordinator import healing
+        from rayshot.runtime.coordinator import loader
 
-        spawn = healing.spawn_host
+        spawn = loader.spawn_host
 
         def spawn_spoilt(*args, **kwargs):
             host = spawn(*args, **kwargs)
             ray.get(host.__ray_call__.remote(spoil))
             return host
 
-        healing.spawn_host = spawn_spoilt
+        loader.spawn_host = spawn_spoilt
 
     ray.get(system._identity.coordinator.__ray_call__.remote(spoil_each))
     kill(system, "post1")

@@ -7,7 +7,17 @@ import ray
 
 import rayshot
 from rayshot.errors import CodeMismatch, HookFailed, RestoreFailed
-from tests.runtime.healed import Post, be_impatient, kill, pid_of, ring, until_it_runs, until_it_stops
+from tests.runtime.healed import (
+    Post,
+    be_impatient,
+    kill,
+    pid_of,
+    restoring_where,
+    ring,
+    starts_processes,
+    until_it_runs,
+    until_it_stops,
+)
 from tests.runtime.hooked import Clerk, Odd, Teller
 from tests.waiting import eventually
 
@@ -129,7 +139,7 @@ def test_a_state_that_kills_its_process_is_named_with_its_actor(system, tmp_path
 
 
 def test_an_error_in_on_restore_fails_a_restore(system, tmp_path, monkeypatch):
-    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 2)
+    restoring_where(monkeypatch, starts_processes(2))
     odd(system, tmp_path)("on_restore-raises")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="no such socket") as raised:
@@ -150,7 +160,7 @@ def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_s
         """What refused answers again as soon as the program has said that it refuses."""
 
         def emit(self, record):
-            if "odd could not be loaded" in record.getMessage():
+            if "is loaded again" in record.getMessage():
                 said.append(record.getMessage())
                 (tmp_path / f"{hook}-raises").unlink()
 
@@ -163,7 +173,7 @@ def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_s
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("odd").read.remote()) == []
     (text,) = said
-    assert text.startswith("odd could not be loaded, try 1: actor 'odd': ")
+    assert text.startswith(f"restoring system {system.name!r}: actor 'odd': ")
     assert "no such" in text
     assert text.endswith(". It is loaded again")
 

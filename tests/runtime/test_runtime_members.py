@@ -14,6 +14,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator import members as members_module
 from rayshot.runtime.coordinator.intake import Arrived, Gathered
 from rayshot.runtime.coordinator.members import Living, Members
+from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.takeover import find_remains
 from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
 from rayshot.runtime.door import door
@@ -24,8 +25,15 @@ from rayshot.runtime.wire.orders import Issuer
 from tests.waiting import eventually
 
 
+def held_lock():
+    """One that this thread holds from now on."""
+    lock = SystemLock()
+    lock.__enter__()
+    return lock
+
+
 def members(*nodes):
-    known = Members("bank", Issuer(1, 0), "/shots", lambda *_: None)
+    known = Members("bank", Issuer(1, 0), "/shots", lambda *_: None, held_lock())
     known.roster = {"alice"}
     known._vaults.update({node: f"vault of {node}" for node in nodes})
     known._nodes.update(alice="near", bob="far", gone="left")
@@ -131,7 +139,7 @@ def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_ha
     listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
     monkeypatch.setattr(ray, "get_actor", gone)
-    assert Members("bank", Issuer(1, 0), "/shots", lambda *_: None).find(None, {}) == {}
+    assert Members("bank", Issuer(1, 0), "/shots", lambda *_: None, held_lock()).find(None, {}) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():
@@ -214,26 +222,28 @@ def test_the_end_of_an_old_process_is_no_death_of_the_new_one_of_that_name():
 
 
 def test_a_host_that_went_back_in_its_place_and_is_lost_before_the_life_runs_gives_its_name_to_another_one():
-    known = Members("bank", Issuer(2, 0), "/shots", lambda *_: None, assembled=True)
-    known.roster = SimpleNamespace(add=lambda *_: None)
+    known = Members("bank", Issuer(2, 0), "/shots", lambda *_: None, held_lock())
     known._vaults["near"] = "a vault"
-    known.join("alice", "near", Living("the first", "rayshot/s/1/actor/alice", {}))
+
+    def join(host, life):
+        known.join("alice", "near", Living(host, f"rayshot/s/{life}/actor/alice", {}), "a vault", watched=False)
+
+    join("the first", 1)
     with pytest.raises(NameTaken):
-        known.join("alice", "near", Living("another one", "rayshot/s/2/actor/alice", {}))
+        join("another one", 2)
     assert known.lose("alice") == "the first"
-    known.join("alice", "near", Living("the second", "rayshot/s/2/actor/alice", {}))
+    join("the second", 2)
     assert known.hosts == {"alice": "the second"}
     assert known.lose("bob") is None
 
 
 def test_the_hosts_of_a_life_that_went_back_are_watched_once_all_are_loaded():
     heard, alice = [], Watched()
-    known = Members("bank", Issuer(2, 0), "/shots", lambda *news: heard.append(news), assembled=True)
-    known.roster = SimpleNamespace(add=lambda *_: None, mark=lambda: None)
+    known = Members("bank", Issuer(2, 0), "/shots", lambda *news: heard.append(news), held_lock())
     known._vaults["near"] = "a vault"
-    known.join("alice", "near", Living(alice, "rayshot/s/2/actor/alice", {}))
+    known.join("alice", "near", Living(alice, "rayshot/s/2/actor/alice", {}), "a vault", watched=False)
     assert len(alice.news) == 0, "who loads it sees its death"
-    known.complete()
+    known.watch_all()
     assert len(alice.news) == 1
     alice.fail(RuntimeError("gone"))
     assert eventually(lambda: heard or None) == [("alice", "gone")]
@@ -252,6 +262,6 @@ def test_a_new_coordinator_counts_on_from_the_snapshots_of_which_the_storage_kno
         stored_in=lambda _life: set(),
         highest_counter=lambda _life: 4,
     )
-    assert find_remains(known, committer, 1, ("bank", "/shots"), False).counter == 4
+    assert find_remains(known, committer, 1, ("bank", "/shots")).counter == 4
     committer.highest_counter = lambda _life: 2
-    assert find_remains(known, committer, 1, ("bank", "/shots"), False).counter == 3
+    assert find_remains(known, committer, 1, ("bank", "/shots")).counter == 3

@@ -45,7 +45,7 @@ def check_aligned(snapshot):
 
 
 def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(system):
-    flowing()
+    flowing(count=10**9)  # it ends with the system
     await_known(system)
     snapshots = [system.snapshot(mode="aligned") for _ in range(5)]
     for snapshot in snapshots:
@@ -53,7 +53,7 @@ def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(s
         assert snapshot.id.initiator == "aligned"
     sent = [snapshot.states()["source0"]["sent"] for snapshot in snapshots]
     assert sent == sorted(sent)
-    assert 0 < sent[0] < 60_000
+    assert sent[0] > 0
 
 
 def test_periodic_snapshots_are_aligned_where_the_settings_say_so(new_system):
@@ -207,8 +207,8 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
 
     def write_when_it_joined(self):
         under_way.UNSAID_S = 60.0
-        intend = self._life._committer._intend
-        self._life._committer._intend = lambda *args: (
+        intend = self._life.committer._intend
+        self._life.committer._intend = lambda *args: (
             eventually(lambda: "young" in self._life.members.hosts, 30) and intend(*args)
         )
 

@@ -29,7 +29,7 @@ from rayshot.errors import (
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.life.opening import start
 from rayshot.simulation import SimulatedSystem
-from tests.runtime.healed import STOPS
+from tests.runtime.healed import STOPS, restoring_where, starts_processes
 from tests.runtime.hostile import DoomedHost
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
 from tests.waiting import eventually
@@ -362,13 +362,19 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     system.shutdown()
     doom = tmp_path / "shots" / "doom"
     doom.write_text(str(deaths))
-    monkeypatch.setattr("rayshot.runtime.life.restoring.Host", DoomedHost)
-    monkeypatch.setattr("rayshot.protocol.recovery.STARTS_MAX", 3)
+
+    def be_doomed(coordinator):
+        from rayshot.runtime.coordinator import loader
+
+        loader.Host = DoomedHost
+        starts_processes(3)(coordinator)
+
+    restoring_where(monkeypatch, be_doomed)
     if deaths < 3:
         restored = restore(new_system.made, system)
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
     else:
-        with pytest.raises(RestoreFailed, match="The actor died unexpectedly"):
+        with pytest.raises(RestoreFailed, match="alice died while its state was loaded"):
             rayshot.restore(system.storage, system=system.name)
         assert not running(system)
     assert doom.read_text() == "0"
@@ -384,7 +390,7 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     hog = ray.remote(num_cpus=20)(Occupant).remote()
     ray.get(hog.is_there.remote())
     with monkeypatch.context() as patch:
-        patch.setattr("rayshot.runtime.life.restoring.START_S", 2.0)
+        patch.setattr("rayshot.runtime.life.bringing_back.START_S", 2.0)
         with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
             rayshot.restore(system.storage, system=system.name)
     assert not running(system)

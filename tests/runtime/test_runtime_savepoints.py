@@ -175,13 +175,13 @@ def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_s
     system = new_system()
     accounts("alice", "bob")
     snapshot, _ = system.snapshot(), system.snapshot()
-    load_all = bringing_back.load_all
+    order_restore = bringing_back.order_restore
 
-    def delete_then_load(*arguments):
+    def order_then_delete(*arguments):
+        order_restore(*arguments)
         assert delete_snapshot(LocalStore(system.storage), system.name, snapshot.id).removed == ()
-        load_all(*arguments)
 
-    monkeypatch.setattr(bringing_back, "load_all", delete_then_load)
+    monkeypatch.setattr(bringing_back, "order_restore", order_then_delete)
     restored = restore(new_system.made, system, snapshot=snapshot.id)
     assert ray.get(restored.get_actor("alice").read.remote()) == 100
     monkeypatch.undo()

@@ -91,12 +91,11 @@ def test_an_actor_that_the_control_service_does_not_know_yet_runs_nowhere(cluste
 def test_a_coordinator_answers_while_all_of_its_other_calls_wait(new_system):
     system, _ = started(new_system)
     coordinator = find_coordinator(system.name)
-    with_the_lock = ray.get(coordinator.__ray_call__.remote(lambda one: one._life.lock.acquire()))
+    ray.get(coordinator.__ray_call__.remote(lambda one: one._life.lock.__enter__()))
     busy = [coordinator.status.remote() for _ in range(40)]
     assert ray.get(coordinator.hello.remote(), timeout=ASK_S) is None
-    assert with_the_lock
     assert not ray.wait(busy, timeout=0)[0]
-    ray.get(coordinator.__ray_call__.remote(lambda one: one._life.lock.release()))
+    ray.get(coordinator.__ray_call__.remote(lambda one: one._life.lock.__exit__(None, None, None)))
     ray.get(busy)
 
 

@@ -108,7 +108,7 @@ def test_a_program_is_let_in_by_a_snapshot_behind_which_its_system_never_goes_ba
         return SimpleNamespace(record=SimpleNamespace(advances=advances))
 
     runner = SimpleNamespace(config=SnapshotConfig())
-    life = SimpleNamespace(stopped=None, state=RUNNING, left=False, ask=ask, runner=runner)
+    life = SimpleNamespace(stopped=None, state=RUNNING, goes_back=False, ask=ask, runner=runner)
     coordinator = SimpleNamespace(_close_earlier=lambda *_: ({}, []), _life=life)
     assert Enrolling._told(coordinator, life, NEW) == told
 

@@ -10,7 +10,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import ray
@@ -54,7 +53,7 @@ def pid_of(system, actor):
 
 def is_watched(name):
     coordinator = ray.get_actor(coordinator_name(name), namespace=NAMESPACE)
-    return ray.get(coordinator.__ray_call__.remote(lambda self: self._life.birth.is_watched))
+    return ray.get(coordinator.__ray_call__.remote(lambda self: self._life.starter.is_watched))
 
 
 @contextlib.contextmanager
@@ -171,7 +170,7 @@ def let_storage_hang(coordinator):
     def hang(self):
         commit_queue.CLOSE_S = 0.1
         under_way.STORE_S = 0.5
-        self._life._committer.store = lambda *_arguments: time.sleep(1e6)
+        self._life.committer.store = lambda *_arguments: time.sleep(1e6)
 
     ray.get(coordinator.__ray_call__.remote(hang))
 
@@ -223,8 +222,7 @@ def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path
 
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("B13", "X10")
-@pytest.mark.parametrize("said", [True, False], ids=["when it had said who it is", "before"])
-def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path, said):
+def test_a_restore_survives_its_program(new_system, start_elsewhere, tmp_path):
     flag = tmp_path / "flag"
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))
@@ -232,45 +230,45 @@ def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_sy
     system.shutdown()
     flag.touch()
     program = start_elsewhere("restore", system.storage, flag)
-    eventually(lambda: state_of("bank") == "loading" and (not said or is_watched("bank")), 60)
+    eventually(lambda: pid_of("bank", "waiter"), 60)
     program.kill()
     flag.unlink()
+    attached = rayshot.init("bank", storage=system.storage)
+    new_system.made.append(attached)
+    assert ray.get(attached.get_actor("waiter").read.remote()) == str(flag)
+    assert attached.incarnation == 2
+
+
+@pytest.mark.wide("slow")
+@pytest.mark.acceptance("B13", "X10")
+def test_a_restore_whose_program_was_killed_before_it_had_ordered_it_is_taken_over_by_the_next_one(
+    new_system, start_elsewhere, tmp_path
+):
+    flag = tmp_path / "flag"
+    flag.touch()
+    system = new_system("bank")
+    system.snapshot()
+    system.shutdown()
+    program = start_elsewhere("restore_slowly", system.storage, flag)
+    eventually(lambda: state_of("bank") == "loading" and is_watched("bank"), 60)
+    program.kill()
     restored = rayshot.restore(system.storage)
     new_system.made.append(restored)
-    assert ray.get(restored.get_actor("waiter").read.remote()) == str(flag)
     assert restored.incarnation == 3
 
 
 @pytest.mark.acceptance("X10")
 def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, tmp_path, monkeypatch):
-    for limit in ("START_S", "HANG_S"):
-        monkeypatch.setattr(f"rayshot.runtime.life.restoring.{limit}", 1.0)
-    passed_s = 0.0  # no time passes before the process is there
-    monkeypatch.setattr("rayshot.runtime.life.restoring.time", SimpleNamespace(monotonic=lambda: passed_s))
-    flag, failures = tmp_path / "flag", []
+    monkeypatch.setattr("rayshot.runtime.life.bringing_back.START_S", 5.0)
+    flag = tmp_path / "flag"
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))
     system.snapshot()
     system.shutdown()
     flag.touch()
-
-    def restore():
-        try:
-            rayshot.restore(system.storage)
-        except RestoreFailed as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=restore)
-    thread.start()
-    try:
-        with stopped(eventually(lambda: pid_of("bank", "waiter"), 60)):
-            passed_s = 1.0
-            thread.join(60)
-    finally:
-        flag.unlink()
-        thread.join(60)
-    (error,) = failures
-    assert "waiter has not loaded within 1 s, and its process does not answer: is it stopped?" in str(error)
+    with pytest.raises(RestoreFailed, match=r"waiter did not (get ready|start) within 5 s"):
+        rayshot.restore(system.storage)
+    flag.unlink()
     assert state_of("bank") is None
 
 

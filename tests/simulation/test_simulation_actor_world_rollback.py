@@ -30,7 +30,7 @@ def goes_back(world):
     """Whether an actor is dead, or all are on their way back."""
     actors = world._actors
     dead = any(not p.alive and p.incarnation == actors.incarnation for p in actors.processes.values())
-    return dead or actors.decider.machine.phase is not Phase.RUNNING
+    return dead or actors.decider.machine.phase not in (Phase.NEW, Phase.RUNNING)
 
 
 def worlds_on_their_way_back(seeds=range(40)):

@@ -3,11 +3,10 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from rayshot.errors import ConfigError, Fenced, RayshotError, SystemRecovering
 from rayshot.protocol.abort import AbortReason
@@ -29,19 +28,20 @@ from rayshot.protocol.collecting import (
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
+from rayshot.protocol.recovery import Phase
 from rayshot.protocol.topology import forward_inputs
-from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.commit_queue import CommitQueue
 from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.requests import Admission, Request
+from rayshot.runtime.coordinator.system_lock import SystemLock
+from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
 from rayshot.runtime.wire.reports import Body
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.runtime.wire.states import RUNNING
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
@@ -60,14 +60,38 @@ Begin = tuple[SnapshotId, int, frozenset[str], bool]
 """The arguments of `Host.begin`: the fields of Begun."""
 
 
+class TakesSnapshots(Protocol):
+    """What a runner asks and tells of its life; see `life.Life`."""
+
+    @property
+    def phase(self) -> Phase:
+        """Where the life is."""
+
+    @property
+    def over(self) -> RayshotError | None:
+        """A new error for who asks a life that is over; None while it goes on."""
+
+    def holds_of(self, record: "CommitRecord", cut: Cut) -> Holds | None:
+        """What a snapshot that was just committed holds of drivers."""
+
+    def stored(self, holds: Holds | None) -> None:
+        """A snapshot was committed. Under the lock, and before anybody is told."""
+
+    def committed(self, holds: Holds | None) -> None:
+        """Tell all others."""
+
+    def savepoint_stored(self, snapshot: SnapshotId) -> None:
+        """The snapshot was committed with which a person stops the system. Under the lock."""
+
+    def fenced(self, error: Fenced) -> None:
+        """Another life has the storage."""
+
+
 class CollectorRunner:
-    """See the module. `lock` covers the machine, the members and all snapshots `under_way`; each method takes it.
+    """See the module. `lock` is the system's; each method takes it.
 
     `config` says when snapshots begin by themselves. `committed` is the last commit of this life, and `advanced` its
-    last snapshot that was committed and advances. `over` is the error for a program that asks for a snapshot when the
-    life is over; None before. `on_committed` is called without the lock when a snapshot is durable. `on_final` is
-    called under the lock when the snapshot is durable with which the system stops, `on_fenced` when another life has
-    taken the storage.
+    last snapshot that was committed and advances.
     """
 
     def __init__(
@@ -75,23 +99,18 @@ class CollectorRunner:
         settings: SystemSettings,
         committer: "Committer",
         members: Members,
-        birth: Birth,
         metrics: Metrics,
-        *,
-        on_committed: "Callable[[CommitRecord, Cut], None]",
-        on_final: Callable[[SnapshotId], None],
-        on_fenced: Callable[[Fenced], None],
+        life: TakesSnapshots,
+        lock: SystemLock,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = lock
         self.config = settings.snapshot
         self.under_way: dict[SnapshotId, UnderWay] = {}
         self.committed: CommitRecord | None = None
         self.advanced: SnapshotId | None = None
-        self.over: RayshotError | None = None
         self._traced_always = bool(settings.trace)
         self._early = EARLY if settings.failure.heals and settings.snapshot.interval_s is not None else 0
-        self._committer, self._members, self._birth, self._metrics = committer, members, birth, metrics
-        self._on_committed, self._on_final, self._on_fenced = on_committed, on_final, on_fenced
+        self._committer, self._members, self._metrics, self._life = committer, members, metrics, life
         self._collector = Collector(committer.incarnation)
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._intake = Intake(self._take, self.refuse)
@@ -120,9 +139,8 @@ class CollectorRunner:
             self._begin_wanted()
 
     def end(self, error: RayshotError) -> None:
-        """Begin no more snapshots: `error` says why. Those under way go on."""
+        """Refuse what was asked for and has not begun: `error` says why the life is over. Those under way go on."""
         with self.lock:
-            self.over = error
             self._admission.refuse(error)
 
     def close(self) -> None:
@@ -146,21 +164,23 @@ class CollectorRunner:
 
     def fruitless(self, now: float) -> int:
         """How many snapshots failed since the last one that advances. Call under the lock."""
+        assert self.lock.is_held, "failures are counted under the lock"
         late = sum(int((now - one.began) // LATE_S) for one in self.under_way.values())
         return self._fruitless + late
 
     def want(self) -> None:
         """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
+        assert self.lock.is_held, "a snapshot is wanted under the lock"
         self._is_wanted = not self.under_way
 
     # Requests --------------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> None:
-        """Begin this snapshot as soon as it may. Raises the error of `over`; ConfigError while the system begins."""
+        """Begin this snapshot as soon as it may. Raises the error of a life that is over; ConfigError if it begins."""
         with self.lock:
-            if self.over is not None:
-                raise self.over.anew()
-            if self._birth.beginning and not request.order.first:
+            if (over := self._life.over) is not None:
+                raise over
+            if self._life.phase is Phase.BEGINNING and not request.order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
             self._admission.add(request, self.config.timeout_s)
             self._begin_wanted()
@@ -168,7 +188,7 @@ class CollectorRunner:
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str) -> None:
         """The actor `name` began a snapshot, for the request of that `token` if there is one."""
         with self.lock:
-            if self.over is not None:
+            if self._life.over is not None:
                 return
             request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
             helpers = request.order.helpers if request.order.reached == self._members.hosts.keys() else None
@@ -179,13 +199,14 @@ class CollectorRunner:
             else:
                 request.refuse(over_before_begun(snapshot))
             self._carry_out(effects)
-            if self._birth.beginning:
+            if self._life.phase is Phase.BEGINNING:
                 self.abort(snapshot, AbortReason.REQUESTED, "the system begins: `begin` has not returned")
 
     @property
     def _room(self) -> int:
         """The number of further snapshots that may be open now."""
-        return 0 if self._birth.loading else self.config.max_concurrent - len(self.under_way)
+        may_begin = self._life.phase in (Phase.BEGINNING, Phase.RUNNING)
+        return self.config.max_concurrent - len(self.under_way) if may_begin else 0
 
     def _begin_wanted(self) -> None:
         while (request := self._admission.next(self._room, aligning=self._collector.is_aligning)) is not None:
@@ -204,13 +225,14 @@ class CollectorRunner:
         inputs = forward_inputs(self._members.topology())
         with self.lock:
             self._admission.exploring = False
-            if self.over is not None:
-                request.refuse(self.over)
+            if (over := self._life.over) is not None:
+                request.refuse(over)
                 return
             self._begin(SnapshotWanted(ALIGNED, inputs), request)
 
     def _begin(self, wanted: SnapshotWanted, request: Request) -> None:
         """Begin a snapshot for a request. Nobody may be told of it yet: without actors it waits until it is stored."""
+        assert self.lock.is_held, "a snapshot begins under the lock"
         before = self._collector.open_snapshots
         effects = self._collector.handle(wanted)
         for snapshot in self._collector.open_snapshots:
@@ -278,6 +300,7 @@ class CollectorRunner:
     # Effects ---------------------------------------------------------------------------------------------------
 
     def _note(self, snapshot: SnapshotId, request: Request | None = None) -> None:
+        assert self.lock.is_held, "a snapshot begins under the lock"
         if snapshot not in self.under_way:
             now = self._last_began = time.monotonic()
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
@@ -286,6 +309,7 @@ class CollectorRunner:
             self.under_way[snapshot] = UnderWay(now, time.time(), now + self.config.timeout_s, wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
+        assert self.lock.is_held, "a snapshot goes on under the lock"
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
@@ -308,8 +332,9 @@ class CollectorRunner:
                     assert_never(effect)
 
     def _announce_end(self, end: AnnounceEnd) -> None:
-        if end.reason in _REFUSED and isinstance(self.over, SystemRecovering):
-            end = replace(end, reason=AbortReason.ACTOR_DIED, detail=f"{self.over.message}; {end.detail}")
+        assert self.lock.is_held, "a snapshot ends under the lock"
+        if end.reason in _REFUSED and isinstance(over := self._life.over, SystemRecovering):
+            end = replace(end, reason=AbortReason.ACTOR_DIED, detail=f"{over.message}; {end.detail}")
         under_way = self.under_way.pop(end.snapshot, None)
         self._gathered.pop(end.snapshot, None)
         self._ends.add(end.snapshot, end.floor)
@@ -317,7 +342,7 @@ class CollectorRunner:
         committed = end.reason is None
         final = committed and under_way is not None and under_way.request.order.final
         if final:  # the actors stand still until they hear of it
-            self._on_final(end.snapshot)
+            self._life.savepoint_stored(end.snapshot)
         stood_still = end.snapshot.mode == STOP_THE_WORLD
         lazily = committed and end.snapshot.by_coordinator and not (stood_still or self._traced_always)
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
@@ -346,6 +371,7 @@ class CollectorRunner:
         if under_way is None:
             return  # it was aborted while it waited in the queue, because the system was fenced out
         record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
+        holds = self._life.holds_of(record, cut)
         with self.lock:
             self.committed = record
             if record.advances:
@@ -355,9 +381,9 @@ class CollectorRunner:
             else:
                 self._fruitless += 1
             self._early = max(0, self._early - 1)
-            self._birth.end()
+            self._life.stored(holds)
             self.handle(SnapshotStored(cut.snapshot))
-        self._on_committed(record, cut)
+        self._life.committed(holds)
         under_way.request.settle(record, cut, figures)
         self._metrics.committed(under_way.request.trigger, figures)
         self._committer.retain(self.config)
@@ -367,7 +393,7 @@ class CollectorRunner:
     def _uncommitted(self, cut: Cut, error: Exception) -> None:
         self.abort(cut.snapshot, *why_unwritten(cut.snapshot, error))
         if isinstance(error, Fenced):
-            self._on_fenced(error)
+            self._life.fenced(error)
 
     def abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
         """End a snapshot without a commit, unless it is being stored: see AbortWanted."""
@@ -383,13 +409,13 @@ class CollectorRunner:
 
     def tick(self, now: float) -> None:
         """Do all that is due at `now`, by time.monotonic. Call under the lock."""
+        assert self.lock.is_held, "the clock ticks under the lock"
         for snapshot, under_way in [(k, one) for k, one in self.under_way.items() if now >= one.deadline]:
             self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self.config.timeout_s:g} s")
             under_way.keep_nobody_waiting(snapshot, now)
         for snapshot, under_way in self.under_way.items():
             if snapshot.mode == ALIGNED and under_way.loses_patience(now, self.config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
-        self._birth.check(now)
         self._admission.expire(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):
@@ -400,7 +426,7 @@ class CollectorRunner:
         if self._is_wanted:
             due = self._last_ended + self.config.min_pause_s
         idle = self._admission.is_empty and self._admission.fits(self._room)
-        runs = self.over is None and self._birth.state == RUNNING
+        runs = self._life.phase is Phase.RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:
             self._is_wanted = False
             self._admission.add(Request(self.config.mode, trigger="interval"), self.config.timeout_s)

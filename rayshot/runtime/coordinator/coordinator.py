@@ -26,12 +26,12 @@ from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
+from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.door.roster import has_rosters
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
 from rayshot.runtime.wire.keyring import Keyring
@@ -42,7 +42,6 @@ from rayshot.runtime.wire.states import RECOVERING
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
-    from rayshot.runtime.coordinator.healing import Healer
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
@@ -80,6 +79,9 @@ class Coordinator(Enrolling, Questions):
     """See the module. These are the calls that other processes may make to it, over Ray; the work is in `Life`."""
 
     def __init__(self, settings: SystemSettings) -> None:
+        # Imported late, as the committer in `_begin`.
+        from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415
+
         die_at_sigterm()
         super().__init__(settings.system)
         self._settings = settings
@@ -91,20 +93,13 @@ class Coordinator(Enrolling, Questions):
         if here.was_restarted():
             self.find_drivers()
             self._silent_at = float(notes.of_silence(settings.system).all().get("at", 0.0))
-        self._healer = None if not settings.failure.heals else self._new_healer(owner)
-        self._life = self._latest = life = Life(settings, committer, own, self._healer)
-        life.start()
-        if self._healer is not None:
-            self._healer.lead(life)
+        drivers = (self.find_dead_drivers, lambda: self.programs)
+        self._healer = Healer(settings, owner, self._install, lambda: self._life.committer.keyring, *drivers)
+        self._latest = life = Life(settings, committer, own, self._healer)
+        self._healer.lead(life)
         self.keep_notes()
         DrainWatch(lambda: self._life.nodes_in_use(), lambda: self._life.take_before_drain()).start()  # noqa: PLW0108
         start_clock(settings.system, lambda now: self._life.tick(now))  # noqa: PLW0108 - the life of that moment
-
-    def _new_healer(self, owner: str) -> "Healer":
-        from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415 - late, as the committer
-
-        drivers = (self.find_dead_drivers, lambda: self.programs)
-        return Healer(self._settings, owner, self._install, lambda: self._life.keyring, *drivers)
 
     def _install(self, life: Life) -> None:
         self._life = life
@@ -189,13 +184,13 @@ class Coordinator(Enrolling, Questions):
         life, trigger = self._life, "request" if order.label is None else "savepoint"
         if life.state == RECOVERING or 0 < order.life < life.incarnation:
             raise SystemRecovering(f"system {self._settings.system!r} goes back to its last snapshot, or went back")
-        if order.final and life.went_back:
+        if order.final and life.committer.went_back:
             self.await_followers(life)
         mode = order.mode or life.runner.config.mode
         try:
             return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
         except SnapshotAborted as error:
-            if order.final or not life.left:
+            if order.final or not life.goes_back:
                 raise
             raise SystemRecovering(f"system {self._settings.system!r} goes back: {error.message}") from error
 
@@ -240,38 +235,22 @@ class Coordinator(Enrolling, Questions):
         return self._life.take_keys(keyring)
 
     @door.method("control")
-    def expect(
-        self,
-        ended: tuple[str, ...],
-        snapshot: SnapshotId,
-        origin: str | None,
-        claimed: bool,  # noqa: FBT001
-        fitted: Fitted | None,
-    ) -> None:
-        """The system will load `snapshot`; these actors had ended before it. See `Repository.note_restore` too.
+    def restore(self, order: Restoration) -> None:
+        """Go on from a snapshot. See `Healer.restore`."""
+        self._healer.restore(order)
 
-        `fitted` says as what, if the snapshot alone does not say it and the system heals itself.
-        """
-        self._life.expect(ended, snapshot, origin, claimed=claimed, fitted=fitted)
-
-    @door.method("control", again=True)
-    def lose(self, name: str) -> None:
-        """An actor could not be loaded, and is made again by its program. Raises SystemDown if the life was stopped."""
-        if (stop := self._life.stopped) is not None:
-            raise stop.error()
-        self._life.lose(name)
-
-    @door.method("control")
-    def resume(self) -> None:
-        """All actors are loaded: let the system run. Raises SystemDown if it was stopped meanwhile."""
-        self._life.resume()
+    @door.method("wait", again=True)
+    def restored(self, within_s: float) -> RestoreProgress:
+        """How far the restore is, when it is over, and after `within_s` seconds at the latest."""
+        deadline = time.monotonic() + within_s
+        while not (progress := self._healer.progress()).is_over and time.monotonic() < deadline:
+            time.sleep(TICK_S)
+        return progress
 
     @door.method("ask")
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system. Only the coordinator is left, and it writes nothing any more."""
-        if self._healer is not None:
-            self._healer.close()
-        self._life.shut_down(detail)
+        self._healer.shut_down(detail)
 
     @door.method("ask", again=True)
     def state(self) -> str:
@@ -282,7 +261,7 @@ class Coordinator(Enrolling, Questions):
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         status = self._life.status()  # first: behind it all reports are there of what it says
-        healing = {"recovering": "", "recoveries": (), "spares": 0} if self._healer is None else self._healer.status()
+        healing = self._healer.status()
         if status["state"] != RECOVERING:
             healing["recovering"] = ""  # it has died since then, or runs again
         return {**status, **healing, "replaced": self._why_replaced()}
@@ -298,7 +277,7 @@ class Coordinator(Enrolling, Questions):
         """The reports of lives above this one, once that of `life` is there; waits REPORT_S seconds at most."""
         deadline = time.monotonic() + REPORT_S
         while True:
-            reports = () if self._healer is None else self._healer.reports
+            reports = self._healer.reports
             if (reports and reports[-1].life >= life) or time.monotonic() >= deadline:
                 return tuple(report for report in reports if report.life > above)
             time.sleep(TICK_S)

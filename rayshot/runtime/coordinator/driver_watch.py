@@ -148,8 +148,8 @@ class DriverWatch(Inquiry):
 
     @door.method("control", again=True)
     def watch_starter(self, held: list[Any]) -> None:
-        """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
-        self._life.birth.watch(*held)
+        """See `Starter.watch`. The reference is in a list, because otherwise Ray would send its value."""
+        self._life.starter.watch(*held)
 
     @door.method("drivers", again=True)
     def followed(self, driver: str, incarnation: int) -> None:

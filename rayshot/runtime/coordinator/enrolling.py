@@ -92,10 +92,10 @@ class Enrolling(DriverWatch):
         try:
             committed = life.ask(request)
         except (SnapshotAborted, SystemRecovering, NoAnswer):
-            if life.left:
+            if life.goes_back:
                 return WENT_BACK
             raise
-        if life.left or self._life is not life:
+        if life.goes_back or self._life is not life:
             return WENT_BACK
         if not committed.record.advances:
             return "no snapshot that advances was taken"

@@ -4,10 +4,12 @@ While anything of it stands, the system cannot go back to the snapshots that it 
 """
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rayshot.protocol.recovering import LetGo
+from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.door import notes
 from rayshot.runtime.wire.initiation import some_names
@@ -19,30 +21,61 @@ FRUITLESS_MAX = 2
 
 
 class LettingGo:
-    """See the module. Call everything under the life's lock."""
+    """See the module. `lock` is the system's; call all but `take` and `strike` under it.
 
-    def __init__(self, system: str, incarnation: int) -> None:
-        self._system, self._incarnation = system, incarnation
-        self._marks = notes.of_what_drivers_let_go(system, incarnation)
+    The notes are in Ray's control service. They may say more than what stands, never less: a coordinator that is
+    started again then goes back to fewer snapshots than it could.
+    """
+
+    def __init__(self, system: str, incarnation: int, lock: SystemLock) -> None:
+        self._system, self._incarnation, self._lock = system, incarnation, lock
+        self._notes = notes.of_what_drivers_let_go(system, incarnation)
         self._stands: dict[str, LetGo] = {}
+        self._noted: set[str] = set()
+        """The drivers that have a note."""
+        self._writing = threading.Lock()
+        """Held while a note is written or struck: no lock is taken inside but the system's."""
 
-    def take(self, driver: str, at: float, sent: Mapping[str, int], received: Mapping[str, int]) -> LetGo:
-        """A driver may let go of this from now on: a coordinator that follows will know. `at` is the Unix time."""
-        let_go = LetGo(self._incarnation, driver, sent, received, at).and_before(self._stands.get(driver))
-        self._marks.put(driver, pack((let_go.sent, let_go.received, let_go.at)))
-        if not self._stands:
-            log.warning("system %r cannot go back to a snapshot until one succeeds: %s lets go", self._system, driver)
-        self._stands[driver] = let_go
-        return let_go
+    def take(self, let_go: LetGo, hear: Callable[[LetGo], bool]) -> bool:
+        """A driver may let go of this from now on, if `hear` says so under the lock: then a later coordinator knows."""
+        assert not self._lock.is_held, "nobody asks Ray's control service under the lock"
+        driver = let_go.driver
+        with self._writing:
+            with self._lock:
+                before = self._stands.get(driver)
+            after = let_go.and_before(before)
+            self._note(after)
+            with self._lock:
+                if hear(after):
+                    if not self._stands:
+                        log.warning(
+                            "system %r cannot go back to a snapshot until one succeeds: %s lets go",
+                            self._system,
+                            driver,
+                        )
+                    self._stands[driver] = after
+                    return True
+                before = self._stands.get(driver)
+            self._strike()
+            if before is not None:
+                self._note(before)
+            return False
+
+    def _note(self, let_go: LetGo) -> None:
+        self._noted.add(let_go.driver)
+        self._notes.put(let_go.driver, pack((let_go.sent, let_go.received, let_go.at)))
 
     def find(self) -> tuple[LetGo, ...]:
         """After the coordinator was started again: what drivers had let go of."""
-        for driver, packed in self._marks.all().items():
+        assert self._lock.is_held, "what stands changes under the lock"
+        for driver, packed in self._notes.all().items():
+            self._noted.add(driver)
             self._stands[driver] = LetGo(self._incarnation, driver, *unpack(packed))
         return tuple(self._stands.values())
 
     def committed(self, holds: Holds) -> frozenset[str]:
         """A snapshot that advances is durable. Returns the drivers of which it holds all that they let go of."""
+        assert self._lock.is_held, "what stands changes under the lock"
         held = frozenset(driver for driver, let_go in self._stands.items() if is_held(let_go, holds))
         for driver in held:
             self.forget(driver)
@@ -51,9 +84,22 @@ class LettingGo:
         return held
 
     def forget(self, driver: str) -> None:
-        """What this driver let go of is durable, or the driver is dead."""
-        if self._stands.pop(driver, None) is not None:
-            self._marks.remove(driver)
+        """What this driver let go of is durable, or the driver is dead. Its note can be struck."""
+        assert self._lock.is_held, "what stands changes under the lock"
+        self._stands.pop(driver, None)
+
+    def strike(self) -> None:
+        """Remove the notes of what does not stand any more. Without the lock."""
+        assert not self._lock.is_held, "nobody asks Ray's control service under the lock"
+        with self._writing:
+            self._strike()
+
+    def _strike(self) -> None:
+        with self._lock:
+            past = self._noted - self._stands.keys()
+        for driver in past:
+            self._notes.remove(driver)
+        self._noted -= past
 
     @property
     def since(self) -> float | None:

@@ -5,69 +5,88 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from rayshot.errors import Fenced
+from rayshot.errors import Fenced, SystemDown
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import CommitWritten, DriverDied, LetGo, StopWanted, TookOver
-from rayshot.runtime.coordinator.birth import Birth
+from rayshot.protocol.recovering import (
+    Began,
+    CommitWritten,
+    DriverDied,
+    LetGo,
+    LifeFenced,
+    RecoveryEvent,
+    SavepointStored,
+    StarterDied,
+    TookOver,
+)
+from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator.caring import Caring
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.let_go import FRUITLESS_MAX, LettingGo
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.requests import Committed, Request
-from rayshot.runtime.coordinator.takeover import Remains, find_remains
+from rayshot.runtime.coordinator.starter import Starter
+from rayshot.runtime.coordinator.system_lock import SystemLock
+from rayshot.runtime.coordinator.takeover import find_remains, taking_over
 from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.door.roster import clear_rosters
-from rayshot.runtime.wire.fitted import Fitted
+from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.runtime.wire.states import RECOVERING, RUNNING, STOPPED
+from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING, STOPPED
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
+    from rayshot.runtime.coordinator.restoration import Restoration
     from rayshot.runtime.coordinator.way_back import NewLife
     from rayshot.store.records import CommitRecord, RollbackRecord
 
 log = logging.getLogger("rayshot")
 
 
-class Heals(Protocol):
-    """What brings a system back to its last snapshot by itself; see `healing`. Any thread may call."""
+class LeadsLives(Protocol):
+    """What a life asks and tells of the way from one to the next; see `healing.Healer`. Any thread may call."""
+
+    lock: SystemLock
+
+    def phase_of(self, life: int) -> Phase:
+        """Where this life is."""
+
+    def hear(self, event: RecoveryEvent) -> None:
+        """Give the machine an event."""
 
     def lost(self, life: int, name: str, detail: str) -> None:
-        """A host of a life that runs died, or its actor failed."""
+        """A host of a life died, or its actor failed."""
 
-    def hear(self, event: CommitWritten | DriverDied | LetGo | StopWanted) -> None:
-        """Note a fact."""
-
-    def take_over(self, event: TookOver, left: Mapping[str, Living]) -> None:
-        """A coordinator that was started again read the log, and found these hosts."""
+    def take_over(self, event: TookOver) -> None:
+        """A coordinator that was started again has read the log."""
 
     def found_running(self, record: "RollbackRecord") -> None:
-        """A coordinator that was started again found the life running that this record began."""
+        """It found the life running that this record began."""
 
 
 class Life:
-    """See the module. `lock` covers all of it. `stopped` says why the life is over; None before.
+    """See the module. The system's lock covers all of it: hold it where a method says so, else none.
 
-    `own` is the coordinator's Ray handle. `heals` brings the system back to a snapshot if a host dies; None: it stops
-    then. `came_from`: the life was begun by that, and this is what it goes on from.
+    `own` is the coordinator's Ray handle. `healer` knows in which phase the system is. `came_from`: the life was begun
+    by a rollback, and this is what it goes on from.
 
-    `runner` has the snapshots, `members` the processes, `window` the tracing, `birth` how the life starts, `tidings`
-    what drivers must hear, `caring` what careful actors do, `letting_go` what drivers no longer keep. `left`: the
-    system goes back to a snapshot, so another life follows.
+    `committer` writes to the storage, `runner` has the snapshots, `members` the processes, `window` the tracing,
+    `starter` the program that starts the life, `tidings` what drivers must hear, `caring` what careful actors do,
+    `letting_go` what drivers no longer keep.
+    `end` says why the life is over, None while it is not: the system has stopped, or goes back to a snapshot.
     """
 
     def __init__(
@@ -75,41 +94,29 @@ class Life:
         settings: SystemSettings,
         committer: "Committer",
         own: Any,
-        heals: Heals | None = None,
+        healer: LeadsLives,
         came_from: Holds | None = None,
     ) -> None:
         # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
         from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
 
         system, storage = self._name = settings.system, settings.storage
-        self._settings, self._committer, self._own, self._heals = settings, committer, own, heals
+        self._settings, self.committer, self._own, self._healer = settings, committer, own, healer
+        self.lock = healer.lock
         self.epoch = committer.epoch
         self.incarnation, self.term = committer.incarnation, committer.epoch.position
         self.issuer = Issuer(self.incarnation, self.term)
-        self.stopped: Stop | None = None
-        self.left = False
+        self.end: Stop | None = None
         self._came_from = came_from
         self.caring = Caring()
-        self.members = Members(system, self.issuer, storage, self.died, assembled=came_from is not None)
+        self.members = Members(system, self.issuer, storage, self.died, self.lock)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
-        self.letting_go = LettingGo(system, self.incarnation)
+        self.letting_go = LettingGo(system, self.incarnation, self.lock)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
         self._metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
-        beginning = settings.beginning and not (committer.went_back or committer.stored_in(self.incarnation))
-        loading = settings.loading and not committer.had_begun
-        self.birth = Birth(self.give_up, loading=loading, beginning=beginning, going_back=came_from is not None)
-        self.runner = CollectorRunner(
-            settings,
-            committer,
-            self.members,
-            self.birth,
-            self._metrics,
-            on_committed=self._committed,
-            on_final=self._stop_finally,
-            on_fenced=self.fenced,
-        )
-        self.lock = self.runner.lock
+        self.starter = Starter(self._starter_died)
+        self.runner = CollectorRunner(settings, committer, self.members, self._metrics, self, self.lock)
 
     def identity(self) -> HostIdentity:
         """The identity for hosts of this life."""
@@ -118,48 +125,97 @@ class Life:
 
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
-        committer, beginning = self._committer, self.birth.beginning
+        committer, settings = self.committer, self._settings
         if committer.had_begun:
             self.members.find_vaults()
-        self.take_keys(self.members.find_keys(self._settings.keys))
+        self.take_keys(self.members.find_keys(settings.keys))
         if committer.had_begun:
             self._take_over()
-            if beginning:
-                self.give_up("its coordinator died while its first actors were made")
+        elif not settings.loading:
+            self._healer.hear(Began(self.incarnation, waits_for_commit=settings.beginning))
         if committer.fenced is not None:
             self.fenced(committer.fenced)
         self.members.make_guard()
         self._start_parts()
-        if self.birth.state == RUNNING:
+        if self.phase is Phase.RUNNING:
             self.members.roster.mark()
 
     def _start_parts(self) -> None:
         for part in (self.runner, self._heart, self._metrics):
             part.start()
 
+    # Whether it runs -------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is. A life that another one follows stays WAITING for ever."""
+        return self._healer.phase_of(self.incarnation)
+
+    @property
+    def state(self) -> str:
+        """See `states`."""
+        match self.phase:
+            case Phase.LOADING | Phase.MARKING | Phase.NEW:
+                return LOADING if self._came_from is None else RECOVERING
+            case Phase.WAITING:
+                return RECOVERING
+            case Phase.BEGINNING:
+                return BEGINNING
+            case Phase.RUNNING:
+                return RUNNING
+            case Phase.STOPPED:
+                return STOPPED
+            case phase:
+                assert_never(phase)
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Why the system is over; None if it is not, or only this life is."""
+        return None if self.goes_back else self.end
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the life is over because the system goes back to a snapshot, or went back."""
+        return self.end is not None and self.end.goes_back
+
+    @property
+    def over(self) -> SystemDown | None:
+        """A new error for who asks this life for anything, if it is over."""
+        return None if self.end is None else self.end.error()
+
     # Members ---------------------------------------------------------------------------------------------------
 
     def join(self, name: str, node: str, living: Living) -> Joined:
         """See `Coordinator.join`. A host that has gone back in its place, and is loaded, joins too."""
+        assert not self.lock.is_held, "a host is written down without the lock"
         with self.lock:
-            if self.stopped is not None:
-                self.members.order(living.host, "stop", self.stopped)
-            self.members.join(name, node, living)
-            return Joined(self.term, *self.runner.join(name), self.window.full)
+            self.members.admit(name, living)
+        vault = self.members.find_vault(node)
+        self.members.enlist(name, living)
+        try:
+            with self.lock:
+                is_loaded = self.phase not in (Phase.LOADING, Phase.MARKING)
+                self.members.join(name, node, living, vault, watched=is_loaded)
+                if self.end is not None:
+                    self.members.order(living.host, "stop", self.end)
+                return Joined(self.term, *self.runner.join(name), self.window.full)
+        except ActorExited:  # it has ended meanwhile, and on the roster it would have died
+            self.members.roster.remove(name)
+            raise
 
     def lose(self, name: str) -> Any | None:
         """See `Members.lose`."""
         with self.lock:
-            assert self.birth.loading or self.stopped is not None, f"{name} was lost in a life that runs"
+            assert self.phase not in (Phase.BEGINNING, Phase.RUNNING), f"{name} was lost in a life that runs"
             return self.members.lose(name)
 
     def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:
         """See `Coordinator.ended`."""
         with self.lock:
-            if self.left or not self.members.end(record.process, why):
+            if self.goes_back or not self.members.end(record.process, why):
                 return
             if trace is not None:
-                self._committer.keep_trace(record.process, trace)
+                self.committer.keep_trace(record.process, trace)
             self.runner.process_ended(ProcessEnded(record, unfinished))
 
     def fate(self, name: str) -> Stop | Ending:
@@ -169,50 +225,44 @@ class Life:
 
     def explains_nothing(self, name: str) -> bool:
         """Whether an actor is a member, and the life goes on."""
-        return self.stopped is None and not self.left and name in self.members.hosts
+        return self.end is None and name in self.members.hosts
 
     def died(self, name: str, detail: str) -> None:
         """An actor died, or failed: the life is over."""
-        with self.lock:
-            if self._heals is not None and self.stopped is None and self.state in (RUNNING, RECOVERING):
-                self._end_by_going_back(detail)  # first: otherwise a snapshot would begin without the dead actor
-                self.runner.handle(ProcessDied(name, detail))
-                self._heals.lost(self.incarnation, name, detail)
-            elif self.give_up(detail, name):
-                self.runner.handle(ProcessDied(name, detail))
+        self._healer.lost(self.incarnation, name, detail)
+
+    def _starter_died(self) -> None:
+        detail = f"the program that was starting it died while it was {self.state}"
+        self._healer.hear(StarterDied(self.incarnation, detail))
 
     # Going back to a snapshot ----------------------------------------------------------------------------------
 
-    def _end_by_going_back(self, detail: str) -> Stop:
-        """No snapshot of this life begins any more. Returns what hosts and programs are told. Call under the lock."""
-        self.left = True
-        stop = Stop(*self._name, None, detail, goes_back=True)
-        self.runner.end(stop.error())
-        return stop
+    def leave(self, lost: str | None, detail: str) -> dict[str, Living]:
+        """The system goes back to a snapshot, as `lost` was lost: no host works any more, and no snapshot begins.
 
-    def leave(self, detail: str) -> dict[str, Living]:
-        """The system goes back to a snapshot: no host works any more. Returns the hosts, which the next life may use.
-
-        A snapshot that is being stored is not given up: if its COMMIT is faster than the record of the rollback, it is
-        the snapshot to which the system goes back.
+        Returns the hosts, which the next life may use. A snapshot that is being stored is not given up: if its COMMIT
+        is faster than the record of the rollback, it is the snapshot to which the system goes back. Under the lock.
         """
-        with self.lock:
-            stop = self._end_by_going_back(detail)
-            self.birth.end()
-            self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
-            self._metrics.stop()
-            self.members.tell_all("stop", stop)
-            left = self.members.leave()
-            self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
+        assert self.lock.is_held, "a life is left under the lock"
+        stop = self.end = Stop(*self._name, None, detail, goes_back=True)
+        self.runner.end(stop.error())
+        self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
+        self._metrics.stop()
+        self.members.tell_all("stop", stop)
+        left = self.members.leave()
+        if lost is not None:
+            self.runner.handle(ProcessDied(lost, detail))
+        self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
         threading.Thread(target=self.runner.leave, name="rayshot-left", daemon=True).start()
         return left
 
     def next(self, began: "NewLife") -> "Life":
         """The life that goes on from a snapshot behind this one. It runs when all hosts are loaded and `resume`d."""
+        assert self.lock.is_held, "a life follows under the lock"
         manifest = began.origin.manifest
         holds = holds_of_manifest(began.committer.epoch.position, manifest)
         settings = replace(self._settings, snapshot=self.runner.config)
-        life = Life(settings, began.committer, self._own, self._heals, holds)
+        life = Life(settings, began.committer, self._own, self._healer, holds)
         life.members.inherit(self.members, manifest.ended)
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
@@ -228,20 +278,52 @@ class Life:
 
     def complete(self) -> None:
         """All hosts are loaded: mark the life, and watch them."""
+        assert not self.lock.is_held, "the mark is written without the lock"
+        self.members.roster.mark()
         with self.lock:
-            self.members.complete()
+            self.members.watch_all()
 
-    def _committed(self, record: "CommitRecord", cut: Cut) -> None:
-        if self._heals is None:
-            return
+    def resume(self) -> None:
+        """All actors are loaded, and the life runs. Under the lock."""
+        assert self.lock.is_held, "a life is resumed under the lock"
+        if self._came_from is None:
+            self._metrics.restored()
+        self.caring.resumed()
+        self.members.tell_all("resume")
+        self.runner.begin_life()
+        if self._came_from is not None:
+            self.tidings.runs(self._came_from)
+
+    def forget_earlier(self) -> None:
+        """The life runs: nobody needs what is written down of those before it."""
+        assert not self.lock.is_held, "rosters are cleared without the lock"
+        clear_rosters(self._name[0], self.incarnation - 1)
+
+    # Snapshots that are stored ---------------------------------------------------------------------------------
+
+    def holds_of(self, record: "CommitRecord", cut: Cut) -> Holds | None:
+        """What a snapshot that was just committed holds of drivers; None if that is of no use to any."""
+        return holds_of_cut(record.position, cut) if self.heals and record.advances else None
+
+    def stored(self, holds: Holds | None) -> None:
+        """A snapshot was committed. Under the lock, and before anybody is told."""
+        assert self.lock.is_held, "a life hears of its snapshots under the lock"
+        held = frozenset[str]() if holds is None else self.letting_go.committed(holds)
+        self._healer.hear(CommitWritten(self.incarnation, held))
+
+    def committed(self, holds: Holds | None) -> None:
+        """Tell all others of a snapshot of which the life has heard."""
+        assert not self.lock.is_held, "notes are struck without the lock"
         self.caring.committed()
-        holds = holds_of_cut(record.position, cut) if record.advances else None
-        with self.lock:
-            held = frozenset[str]() if holds is None else self.letting_go.committed(holds)
-            self._heals.hear(CommitWritten(self.incarnation, held))
         if holds is not None:
+            self.letting_go.strike()
             self.members.forget_fit()
             self.tidings.covered(holds)
+
+    def savepoint_stored(self, snapshot: SnapshotId) -> None:
+        """The snapshot was committed with which a person stops the system."""
+        assert self.lock.is_held, "a savepoint is known under the lock"
+        self._healer.hear(SavepointStored(self.incarnation, snapshot))
 
     # Drivers ---------------------------------------------------------------------------------------------------
 
@@ -250,60 +332,53 @@ class Life:
         with self.lock:
             self.members.tell_all("driver_died", name)
             self.letting_go.forget(name)
-            if self._heals is not None:
-                self._heals.hear(DriverDied(name))
+            self._healer.hear(DriverDied(name))
+        self.letting_go.strike()
 
     def let_go(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
         """See `Coordinator.let_go`. A loss that is noticed afterwards is heard afterwards."""
         with self.lock:
-            if self._heals is None or self.state != RUNNING:
+            if not self.heals or self.phase is not Phase.RUNNING:
                 return False
             if self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
                 self.runner.want()
                 return False
-            self._heals.hear(self.letting_go.take(driver, time.time(), sent, received))
-            return True
+        return self.letting_go.take(LetGo(self.incarnation, driver, sent, received, time.time()), self._hear_let_go)
+
+    def _hear_let_go(self, event: LetGo) -> bool:
+        """Under the lock. False if the system goes back: its snapshot may be chosen already."""
+        assert self.lock.is_held, "who may let go is told under the lock"
+        if self.phase is not Phase.RUNNING:
+            return False
+        self._healer.hear(event)
+        return True
 
     # The end ---------------------------------------------------------------------------------------------------
-
-    def give_up(self, detail: str, actor: str | None = None, way: str = "") -> bool:
-        """Stop, because of `actor` if one is given; `way` is as in Stop. Returns whether it went on until now."""
-        with self.lock:
-            if self._heals is not None:
-                self._heals.hear(StopWanted(detail))
-            if goes_on := self.stopped is None:
-                self._stop(stop := Stop(*self._name, actor, detail, way=way))
-                log.error("%s", stop.error())
-            return goes_on
 
     def fenced(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, so stop it."""
         with self.lock:
-            if not self.left:
-                self.give_up(error.message)
+            self._healer.hear(LifeFenced(self.incarnation, error.message))
             self.runner.abort_all(AbortReason.FENCED, error.message)
 
-    def _stop(self, stop: Stop) -> None:
-        self.stopped = stop
-        self.birth.end()
+    def stop(self, stop: Stop) -> None:
+        """The system is over. Under the lock."""
+        assert self.lock.is_held, "a life is stopped under the lock"
+        self.end = stop
         self._heart.stop()
         self.tidings.stop(stop)
         self.members.stop_all(stop)
         self.runner.end(stop.error())
-
-    def _stop_finally(self, snapshot: SnapshotId) -> None:
-        self._stop(Stop.with_savepoint(*self._name, snapshot, advances=snapshot == self.runner.advanced))
+        if stop.actor is not None:
+            self.runner.handle(ProcessDied(stop.actor, stop.detail))
 
     def shut_down(self, detail: str) -> None:
-        """End all actors and vaults, and write nothing any more."""
+        """End all actors and vaults of a system that has stopped, and write nothing any more."""
+        assert not self.lock.is_held, "a system is ended without the lock"
         with self.lock:
-            stop = self.stopped = self.stopped or Stop(*self._name, None, detail)
-            self.tidings.stop(stop)
-            self.runner.end(stop.error())
             self.runner.abort_all(AbortReason.REQUESTED, detail)
-            self.birth.end()
-            clean_up = self.members.kill_all()
-        clean_up()
+            end_processes = self.members.disband()
+        end_processes()
         self.runner.close()
         self._heart.close()
 
@@ -311,7 +386,7 @@ class Life:
 
     def ask(self, request: Request) -> Committed:
         """Take a snapshot; returns when it is durable. See `Coordinator.snapshot`."""
-        missing = self.stopped is None and self._committer.missing_keys
+        missing = self.end is None and self.committer.missing_keys
         if missing and self.take_keys(self.members.find_keys(self._settings.keys)):
             raise keys_missing()
         self.runner.ask(request)
@@ -320,39 +395,26 @@ class Life:
     def take_keys(self, keyring: Keyring | None) -> tuple[str, ...]:
         """See `Coordinator.take_keys`."""
         if keyring is not None and keyring.names == self._settings.keys:
-            self._committer.take_keys(keyring)
+            self.committer.take_keys(keyring)
             self.members.hand_out(keyring)
-        return self._committer.missing_keys
-
-    @property
-    def modules(self) -> frozenset[str] | None:
-        """See `Committer.modules`."""
-        return self._committer.modules
+        return self.committer.missing_keys
 
     @property
     def heals(self) -> bool:
         """Whether the system goes back to its snapshots by itself."""
-        return self._heals is not None
-
-    @property
-    def went_back(self) -> bool:
-        """Whether this life went on from a snapshot by itself."""
-        return self._committer.went_back
-
-    @property
-    def keyring(self) -> Keyring | None:
-        """The keys with which the life signs and encrypts; None while they are missing."""
-        return self._committer.keyring
+        return self._settings.failure.heals
 
     def tick(self, now: float) -> None:
         """Do all that is due; see `CollectorRunner.tick`."""
         with self.lock:
-            if not self.left or self.stopped is not None:  # see `CollectorRunner.leave` for others
+            if not self.goes_back:  # see `CollectorRunner.leave` for others
                 self.runner.tick(now)
+            if self.phase in (Phase.NEW, Phase.BEGINNING):
+                self.starter.check(now)
 
     def nodes_in_use(self) -> set[str]:
         """The nodes of the actors of a life that runs."""
-        return self.members.nodes() if self.state == RUNNING else set()
+        return self.members.nodes() if self.phase is Phase.RUNNING else set()
 
     def take_before_drain(self) -> SnapshotId:
         """Take a snapshot because a node goes."""
@@ -360,88 +422,52 @@ class Life:
 
     # Restoring and taking over ---------------------------------------------------------------------------------
 
-    def expect(
-        self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, *, claimed: bool, fitted: Fitted | None
-    ) -> None:
-        """See `Coordinator.expect`."""
-        if fitted is not None:
-            self.members.keep_fit(fitted)
-        self._committer.restored(snapshot, origin, claimed=claimed)  # nothing is committed before `resume`
+    def restore(self, order: "Restoration") -> None:
+        """A person restores the system so: write that down. See `Healer.restore`."""
+        assert not self.lock.is_held, "the log is written without the lock"
+        if order.fitted is not None:
+            self.members.keep_fit(order.fitted)
+        self.committer.restored(order.snapshot, order.origin, claimed=order.claimed)  # nothing is committed before
         with self.lock:
-            self.runner.replace_machine(Collector(self.incarnation, ended=ended))
-            self.members.know_ended(ended)
-
-    def resume(self) -> None:
-        """All actors are loaded: let them run. Raises SystemDown if the life was stopped meanwhile."""
-        with self.lock:
-            if self.stopped is not None:
-                raise self.stopped.error()
-            if self.birth.loading and self._came_from is None:
-                self._metrics.restored()
-            if self._came_from is None:
-                self.members.roster.mark()
-            self.birth.end()
-            self.caring.resumed()
-            self.members.tell_all("resume")
-            self.runner.begin_life()
-            if self._came_from is not None:
-                clear_rosters(self._name[0], self.incarnation - 1)
-                self.tidings.runs(self._came_from)
+            self.runner.replace_machine(Collector(self.incarnation, ended=order.ended))
+            self.members.know_ended(order.ended)
 
     def _take_over(self) -> None:
-        """After the death of the old coordinator: go on with the living members."""
-        marked, went_back = self.members.roster.is_marked, self._committer.went_back
-        remains = find_remains(self.members, self._committer, self.incarnation, self._name, self._settings.loading)
+        """After the death of the old coordinator: go on with the living members, or end the life.
+
+        Who dies meanwhile is seen afterwards, as the lock is held; nobody else wants it yet.
+        """
+        with self.lock:
+            event = self._find_remains()
+            self._healer.take_over(event)
+            if self.phase is Phase.RUNNING and (record := self.committer.rollback) is not None:
+                self._healer.found_running(record)
+                if (origin := self.committer.find_origin()) is not None:
+                    self.tidings.runs(holds_of_manifest(self.epoch.position, origin))
+
+    def _find_remains(self) -> TookOver:
+        assert self.lock.is_held, "a take-over holds the lock"
+        committer = self.committer
+        remains = find_remains(self.members, committer, self.incarnation, self._name)
         self.members.find_fit()
         if (fitted := self.members.fitted) is not None:
             remains.ended.update(fitted.left_out)
         self.members.know_ended(remains.ended)
-        self.runner.committed = self._committer.take_up(self.incarnation)
-        self.runner.advanced = self._committer.newest_that_advances(self.incarnation)
+        self.runner.committed = committer.take_up(self.incarnation)
+        self.runner.advanced = committer.newest_that_advances(self.incarnation)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
             if answer.end is None:
                 self.runner.handle(ProcessJoined(name, answer.lost))
             else:
-                packed, unfinished, trace, why = answer.end
-                self.ended(unpack_record(packed), unfinished, trace, why)
+                packed, open_ones, trace, why = answer.end
+                self.ended(unpack_record(packed), open_ones, trace, why)
         for handle in self.members.in_the_making.values():
             self.members.order(handle, "rejoin")
-        if self._heals is not None:
-            for let_go in self.letting_go.find():
-                self._heals.hear(let_go)
-        if self._heals is not None and (marked or went_back) and not remains.has_savepoint:
-            self._take_over_healing(self._heals, remains, marked=marked)
-        elif remains.stop is not None:
-            self._stop(remains.stop)
-        elif remains.dead:
-            name = remains.dead[0]
-            failure = remains.answers[name].failure if name in remains.answers else None
-            self.died(name, failure or "it died while nobody coordinated")
-
-    def _take_over_healing(self, heals: Heals, remains: Remains, *, marked: bool) -> None:
-        """Go on if all hosts run in this life, else go back: nobody else knows how far another coordinator came."""
-        idle = any(answer.loading for answer in remains.answers.values())
-        if marked and not remains.dead and not idle:
-            if (record := self._committer.rollback) is not None:
-                heals.found_running(record)
-            origin = self._committer.find_origin() if self._committer.went_back else None
-            if origin is not None:
-                self.tidings.runs(holds_of_manifest(self.epoch.position, origin))
-            return
-        self.left = True
-        event = TookOver(
-            self.incarnation, marked, remains.dead, time.time(), self._committer.past, idle=idle or not marked
-        )
-        self.members.find_options()
-        heals.take_over(event, self.members.find_living())
+        let_go = self.letting_go.find() if self.heals else ()
+        return taking_over(remains, committer, self._settings, self.members.roster.is_marked, let_go)
 
     # Status ----------------------------------------------------------------------------------------------------
-
-    @property
-    def state(self) -> str:
-        """See `states`."""
-        return STOPPED if self.stopped else RECOVERING if self.left else self.birth.state
 
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
@@ -453,7 +479,7 @@ class Life:
                 "state": self.state,
                 "stop": self.stopped,
                 "committed": self.runner.committed,
-                "proved": self._committer.proved,
+                "proved": self.committer.proved,
                 "aborted": self._metrics.aborted_count,
                 "let_go": (self.letting_go.since, self.letting_go.text),
             }

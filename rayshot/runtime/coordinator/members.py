@@ -12,6 +12,7 @@ from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, last_of
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
+from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import actor_name, named_actors, prefix, vault_name
@@ -50,20 +51,13 @@ class Living(NamedTuple):
 
 
 class Members:
-    """Ray handles of one life of a system.
+    """Ray handles of one life of a system. What changes them is done under the lock.
 
-    `assembled`: the system goes back to a snapshot, and the hosts of the new life are being loaded. They are not
-    watched yet, because the healer that loads a host sees its death.
+    What asks Ray's control service is done without it, as its text says; only a take-over asks under the lock.
     """
 
     def __init__(
-        self,
-        system: str,
-        issuer: Issuer,
-        storage: str,
-        on_death: Callable[[str, str], None],
-        *,
-        assembled: bool = False,
+        self, system: str, issuer: Issuer, storage: str, on_death: Callable[[str, str], None], lock: SystemLock
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
@@ -75,11 +69,11 @@ class Members:
         self.fitted: Fitted | None = None
         """How the snapshot from which a person restored the system fits, until another one that advances is stored."""
         self._keyring: Keyring | None = None
+        self._lock = lock
         self._system = system
         self._issuer = issuer
         self._incarnation = issuer.life
         self._storage = storage
-        self._assembled = assembled
         self.ray_names: dict[str, str] = {}
         self.options: dict[str, Mapping[str, Any]] = {}
         """What Ray was told when it made an actor. The ended ones too: going back to a snapshot may bring them back."""
@@ -91,27 +85,41 @@ class Members:
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died, restarted=True)
 
-    def join(self, name: str, node: str, living: Living) -> None:
-        """Add a host and watch it; its node gets a vault if it is the first there.
+    def admit(self, name: str, living: Living) -> None:
+        """Reserve the name for a host that joins.
 
         Raises ActorExited for the name of an actor that ended: messages to that actor must not reach another one.
         NameTaken for the name of another living actor, which has another Ray name.
         """
+        assert self._lock.is_held, "a name is reserved under the lock"
         if name in self._ended:
             raise ActorExited(
                 f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
             )
         if self.ray_names.setdefault(name, living.ray_name) != living.ray_name:
             raise name_taken(name, self._system)
+
+    def enlist(self, name: str, living: Living) -> None:
+        """Write down a host that joins. Without the lock."""
+        assert not self._lock.is_held, "the roster is not written under the lock"
         self.roster.add(name, living.ray_name, self._pack(living.options))
+
+    def join(self, name: str, node: str, living: Living, vault: Any, *, watched: bool) -> None:
+        """Add a host that is written down, and the vault of its node. Raises as `admit`.
+
+        It is not watched while its state is loaded, because who loads it sees its death.
+        """
+        assert self._lock.is_held, "a host joins under the lock"
+        self.admit(name, living)
         self.hosts[name], self.options[name] = living.host, living.options
-        if not self._assembled:
+        if watched:
             self._watches.add(name, living.host)
         self._nodes[name] = node
-        self._make_vault(node)
+        self._keep_vault(node, vault)
 
     def lose(self, name: str) -> Any | None:
         """A host was lost before this life runs, and another one will join in its place. Returns it, if it joined."""
+        assert self._lock.is_held, "a host is lost under the lock"
         self._watches.drop(name)
         self.ray_names.pop(name, None)
         return self.hosts.pop(name, None)
@@ -126,15 +134,15 @@ class Members:
                 _, (options,), _ = self._codec.decode_tell(packed)
                 self.options.setdefault(name, options)
 
-    def complete(self) -> None:
-        """All hosts of the life are loaded: mark it, and watch them from now on. One that died meanwhile is seen."""
-        self.roster.mark()
-        self._assembled = False
+    def watch_all(self) -> None:
+        """All hosts of the life are loaded: watch them from now on. One that died meanwhile is seen."""
+        assert self._lock.is_held, "hosts are watched under the lock"
         for name, host in self.hosts.items():
             self._watches.add(name, host)
 
     def leave(self) -> dict[str, Living]:
         """The life is over, and the next one may go on with these hosts."""
+        assert self._lock.is_held, "a life is left under the lock"
         self._watches.drop_all()
         self._vault_watches.drop_all()
         return {name: Living(host, self.ray_names[name], self.options[name]) for name, host in self.hosts.items()}
@@ -146,14 +154,15 @@ class Members:
             del self.passed_over[next(iter(self.passed_over))]
 
     def make_guard(self) -> None:
-        """There is a vault on the coordinator's node, also if no actor is: see `guard`."""
-        self._make_vault(here.node())
+        """There is a vault on the coordinator's node, also if no actor is: see `guard`. Without the lock."""
+        self._keep_vault(node := here.node(), self.find_vault(node))
 
     def inherit(self, before: "Members", ended: Collection[str]) -> None:
         """Go on with what the life before knew: vaults, keys, the fit, and the messages that stay left out.
 
         And with the dead letters of the actors that have `ended` for ever, as the snapshot says that begins this life.
         """
+        assert self._lock.is_held, "a life begins under the lock"
         self.letters = {name: last_of(letters) for name, letters in before.letters.items() if name in ended}
         self.passed_over, self.fitted = dict(before.passed_over), before.fitted
         self._keyring = before._keyring  # noqa: SLF001 - another life
@@ -161,15 +170,19 @@ class Members:
         for node, vault in self._vaults.items():  # one that died since `leave` has neither keys nor fit
             self._welcome_vault(node, vault)
 
-    def _make_vault(self, node: str) -> None:
-        if node not in self._vaults:
-            from rayshot.runtime.node.vault import Vault  # noqa: PLC0415 - late, as the committer in `coordinator`
+    def find_vault(self, node: str) -> Any:
+        """The vault of this node, which is made if it is the first there. Without the lock."""
+        if (known := self._vaults.get(node)) is not None:
+            return known
+        from rayshot.runtime.node.vault import Vault  # noqa: PLC0415 - late, as the committer in `coordinator`
 
-            name, told = vault_name(self._system, self._incarnation, node), (self._system, self._storage)
-            self._vaults[node] = door.make(
-                Vault, VAULT_GROUPS, name, *told, restarts=True, node=node, get_if_exists=True, num_cpus=0
-            )
-            self._welcome_vault(node, self._vaults[node])
+        name, told = vault_name(self._system, self._incarnation, node), (self._system, self._storage)
+        return door.make(Vault, VAULT_GROUPS, name, *told, restarts=True, node=node, get_if_exists=True, num_cpus=0)
+
+    def _keep_vault(self, node: str, vault: Any) -> None:
+        if node not in self._vaults:
+            self._vaults[node] = vault
+            self._welcome_vault(node, vault)
 
     def _welcome_vault(self, node: str, vault: Any) -> None:
         self._vault_watches.add(node, vault)
@@ -191,13 +204,18 @@ class Members:
         return next((keyring for keyring in answers.values() if keyring is not None), None)
 
     def keep_fit(self, fitted: Fitted) -> None:
-        """Keep how a snapshot fits, also in all vaults, for a coordinator that is started again: see `fitted`."""
+        """Keep how a snapshot fits, also in all vaults, for a coordinator that is started again: see `fitted`.
+
+        Without the lock.
+        """
+        assert not self._lock.is_held, "nobody asks Ray's control service under the lock"
         notes.of_fits(self._system).put(str(fitted.snapshot), b"")
         self.fitted = fitted
         self.tell_vaults("hold_fit", fitted)
 
     def forget_fit(self) -> None:
         """Another snapshot is the one to which the system goes back."""
+        assert not self._lock.is_held, "nobody asks Ray's control service under the lock"
         if (fitted := self.fitted) is not None:
             self.fitted = None
             self.tell_vaults("hold_fit", None)
@@ -248,6 +266,7 @@ class Members:
 
     def end(self, name: str, ending: Ending) -> bool:
         """An actor ended itself, and the system does not need its process any more. Returns False if already known."""
+        assert self._lock.is_held, "an actor ends under the lock"
         if name in self._ended:
             return False
         self._ended[name] = replace(ending, letters=())
@@ -281,17 +300,19 @@ class Members:
 
     def tell_all(self, method: str, *args: Any) -> None:
         """Give every host an order."""
+        assert self._lock.is_held, "all are told under the lock, so that all hear the same order"
         for name in self.hosts:
             self.tell(name, method, *args)
 
     def stop_all(self, stop: Stop) -> None:
         """Tell every host that the system takes no messages any more, also hosts that joined another coordinator."""
+        assert self._lock.is_held, "all are stopped under the lock"
         hosts = (*self.hosts.values(), *self.in_the_making.values())
         self._stops = [self.order(host, "stop", stop) for host in hosts]
 
     def tell_vaults(self, method: str, *args: Any, **kwargs: Any) -> None:
         """Call a method of every vault."""
-        for vault in self._vaults.values():
+        for vault in tuple(self._vaults.values()):  # others join meanwhile
             getattr(vault, method).remote(*args, **kwargs)
 
     def status(self) -> dict[str, dict[str, Any] | None]:
@@ -332,22 +353,27 @@ class Members:
                 answers[name] = None
         return answers
 
-    def kill_all(self) -> Callable[[], None]:
-        """End every process of the system except the coordinator and the vaults, which still have work to do.
+    def disband(self) -> Callable[[], None]:
+        """The life is over, and has no members any more. Returns a function that ends their processes.
 
-        Returns a function. It waits until the vaults have removed what the dead processes left, and then ends the
-        vaults too. Call it without a lock.
+        It ends the hosts, waits until the vaults have removed what these left, and then ends the vaults too. Call it
+        without the lock.
         """
-        if self._stops:
-            door.wait(self._stops, num_returns=len(self._stops), timeout=STOP_S)
-        deaths = self._watches.drop_all()
+        assert self._lock.is_held, "a system ends under the lock"
+        stops, deaths = self._stops, self._watches.drop_all()
         self._vault_watches.drop_all()
-        for handle in self.hosts.values():
-            door.kill(handle)
-        vaults = list(self._vaults.values())
+        hosts, vaults = list(self.hosts.values()), list(self._vaults.values())
         self.hosts.clear()
         self._vaults.clear()
-        return lambda: _clean_up(deaths, vaults)
+
+        def end() -> None:
+            if stops:
+                door.wait(stops, num_returns=len(stops), timeout=STOP_S)
+            for host in hosts:
+                door.kill(host)
+            _clean_up(deaths, vaults)
+
+        return end
 
     def find_vaults(self) -> None:
         """After the coordinator was started again: find the vaults, which earlier lives may have made."""
@@ -421,7 +447,7 @@ class Members:
             else:
                 self._watches.add(name, self.hosts[name])
                 self._nodes[name], self.options[name] = answer.node, answer.options
-                self._make_vault(answer.node)
+                self._keep_vault(answer.node, self.find_vault(answer.node))
         return answers
 
 

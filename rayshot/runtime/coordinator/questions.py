@@ -36,7 +36,7 @@ class Questions:
         life = self._life
         while life.explains_nothing(name) and time.monotonic() < deadline:
             time.sleep(TICK_S)
-        if life.stopped is None and (life.left or life.incarnation != incarnation or life is not self._life):
+        if life.stopped is None and (life.goes_back or life.incarnation != incarnation or life is not self._life):
             return None
         return life.fate(name)
 

@@ -20,13 +20,14 @@ from rayshot.model.configuration import (
 )
 from rayshot.model.dead_mail import undeliverable
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.plans import make_plans
+from rayshot.runtime.coordinator.restoration import Restoration
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.life.fitting import Fitting
-from rayshot.runtime.life.opening import START_S, check_no_actor, is_local, locate, make_room, start
-from rayshot.runtime.life.restoring import load_all
-from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.life.opening import check_no_actor, is_local, locate, make_room, start
+from rayshot.runtime.life.restoring import START_S, await_restore, order_restore
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
@@ -102,18 +103,24 @@ def bring_back(
             if latest.id != chosen.id:
                 chosen = latest
                 fit = fitting.of(chosen)
-        with reading(view.log, chosen.id):
+        with reading(view.log, chosen.id):  # the coordinator does so too, from its answer on
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
-            ownership = chosen.id, location if elsewhere else None, claimed
             fitted = Fitted.of(fit, undeliverable(fit, chosen.read))
-            kept = fitted if failure.heals and not fitted.is_recorded(chosen.manifest) else None
-            expected = identity.coordinator.expect.remote(fit.manifest.ended, *ownership, kept)
-            get_answer(expected, the_coordinator(view.name), START_S)
-            load_all(identity, location, chosen.folder, fit, fitted)
+            order = Restoration(
+                chosen.id,
+                location if elsewhere else None,
+                claimed,
+                fit.manifest.ended,
+                make_plans(location, chosen.folder, fit.manifest, fitted),
+                fitted if failure.heals and not fitted.is_recorded(chosen.manifest) else None,
+                START_S,
+            )
+            order_restore(identity, order, fit)
+            await_restore(identity, len(order.plans))
     except BaseException as error:
         take_down(view.name, identity.coordinator, identity.incarnation)
-        if isinstance(error, door.CallFailed):
-            cause = getattr(error, "cause", None)
+        if isinstance(error, door.CallFailed | RestoreFailed):
+            cause = error.__cause__ if isinstance(error, RestoreFailed) else getattr(error, "cause", None)
             others = f". {_way_round(view, chosen, location, fitting)}" if isinstance(cause, Damaged) else ""
             raise RestoreFailed(
                 f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}{others}",

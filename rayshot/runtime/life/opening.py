@@ -10,8 +10,8 @@ from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, ch
 from rayshot.model.port import find_port
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.actor.process import ActorProcess
-from rayshot.runtime.coordinator.birth import UNWATCHED_S
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
+from rayshot.runtime.coordinator.starter import UNWATCHED_S
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import connected_to

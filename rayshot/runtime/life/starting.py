@@ -149,8 +149,9 @@ def restore(
         ConfigError: the system is running, this process is an actor, or a setting or an address cannot work.
         Untrusted, Damaged, Incompatible: nothing was started. Incompatible: a class is gone, has another version and
             cannot migrate, or lacks methods that messages, timers and pending replies call; the error has both sides.
-        RestoreFailed: an actor could not be loaded in two tries, or in 20 within a minute and a half if its
-            `on_restore` raises, or what its class needs from outside does not answer; everything was taken down again.
+        RestoreFailed: an actor could not be loaded in two tries, or in 20 within a minute and a half if its process
+            dies, its `on_restore` raises, or what its class needs from outside does not answer; or no actor got ready
+            for 300 s. Everything was taken down again.
     """
     chosen = Choice(lambda view: view.way_back() if snapshot is None else view.snapshot(snapshot))
     fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)

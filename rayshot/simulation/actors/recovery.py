@@ -11,7 +11,7 @@ from rayshot.protocol.collecting import AbortWanted, ProcessJoined
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.protocol.recovering import LoadProcess, ProcessLoaded
+from rayshot.protocol.recovering import Began, LoadProcess, ProcessLoaded
 from rayshot.simulation.actors.network import ActorNetwork
 from rayshot.simulation.actors.snapshot_loading import load_cell
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
@@ -57,6 +57,7 @@ class RecoverableActors(ActorNetwork):
         self.begin_life(number)
         self.marked.add(number)
         self.decider = Decider(self.machines.recovery(number, POLICY))
+        self.on_decide(self.decider, Began(number))
         self.reasons = _ended_before(snapshot)
         for name in snapshot.actors:
             process = self.processes[name] = self.bring_back(name, self.machines.participant(name, number), number)

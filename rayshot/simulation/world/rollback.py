@@ -8,6 +8,7 @@ from typing import Generic, TypeVar, assert_never
 from rayshot.protocol.collecting import ProcessDied, ProcessJoined
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.recovering import (
+    Began,
     BeginLife,
     LifeBegan,
     LifeMarked,
@@ -81,6 +82,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
     ) -> None:
         super().__init__(choices, traffic, machines, story=story)
         self.decider = Decider(machines.recovery(1, POLICY))
+        self.on_decide(self.decider, Began(1))
         self.lives: dict[int, Life[S]] = {}
         self.marked = {1}
         self.past = Past()
@@ -166,7 +168,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
                 self._resume(self.lives[life], life)
             case Pause(number):
                 self.push(self.on_decide, decider, PauseOver(number))
-            case StopSystem(_, detail):
+            case StopSystem(detail=detail):
                 decider.alive = False
                 if decider is self.decider:
                     raise OracleFailure("termination", f"the system stopped: {detail}")

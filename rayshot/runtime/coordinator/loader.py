@@ -1,0 +1,193 @@
+"""How a coordinator makes processes and loads them: those of a life that goes on from a snapshot."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rayshot.errors import Damaged, HookFailed, Incompatible, NameTaken, OutsideRefused, RayshotError, StoreError
+from rayshot.protocol.recovering import LoadProcess, LoadRefused, ProcessLoaded, ProcessLost, RecoveryEvent
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.coordinator.members import Living
+from rayshot.runtime.coordinator.spares import Spares
+from rayshot.runtime.coordinator.watching import in_short
+from rayshot.runtime.door import door
+from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.wire.initiation import some_names
+
+if TYPE_CHECKING:
+    from rayshot.runtime.actor.loading import LoadPlan
+    from rayshot.runtime.coordinator.life import Life
+
+log = logging.getLogger("rayshot")
+LOAD_SILENT_S = 30.0
+"""Others wait for a host that is being loaded, so it is killed after fewer seconds of silence than one that runs."""
+
+
+@dataclass
+class _Load:
+    """A load that has not been answered. `living` is the host that goes back in its place, None for a new one.
+
+    `has_room`: its process is known to run, and waits for no room on a node.
+    """
+
+    order: LoadProcess
+    life: "Life"
+    host: Any
+    living: Living | None
+    answer: Any
+    has_room: bool
+
+
+class Loader:
+    """The loads of one life after the other. `start` may be called by any thread, all else by the healer's only.
+
+    `left` are hosts that live and are not in the present life yet. `starts` has the newest start of each process of the
+    present life. `cause` is the newest error with which a process refused its state. `later(f)` calls `f` on the
+    healer's thread, `hear` takes what became of a load, and `is_wanted(order)` says whether it is still to be loaded.
+    """
+
+    def __init__(
+        self,
+        spares: Spares,
+        later: Callable[[Callable[[], None]], None],
+        hear: Callable[[RecoveryEvent], None],
+        is_wanted: Callable[[LoadProcess], bool],
+    ) -> None:
+        self.left: dict[str, Living] = {}
+        self.starts: dict[str, int] = {}
+        self.plans: Mapping[str, LoadPlan] = {}
+        self.cause: RayshotError | None = None
+        self._spares, self._later, self._hear, self._is_wanted = spares, later, hear, is_wanted
+        self._loads: dict[str, _Load] = {}
+        self._was_spare: set[str] = set()
+        """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
+        self._silence = Silence(LOAD_SILENT_S)
+        self._newest_at = 0.0
+
+    def start(self, plans: "Mapping[str, LoadPlan]") -> None:
+        """Another life is loaded, from these plans: what comes of earlier loads does not count any more."""
+        self.plans, self.cause, self._newest_at = plans, None, time.monotonic()
+        self._loads.clear()
+        self.starts.clear()
+        self._was_spare.clear()
+
+    def load(self, order: LoadProcess, life: "Life") -> None:
+        """Carry the order out. What becomes of it is heard later."""
+        failpoint("before_load_process")
+        name = order.process
+        self.starts[name] = order.start
+        if order.start > 1 and (lost := life.lose(name)) is not None:
+            door.kill(lost)  # it lives, if its actor failed
+        living, specification = self.left.get(name), self.plans[name].specification
+        if living is not None and not specification.reloads_in_place:
+            door.kill(self.left.pop(name).host)
+            living = None
+        try:
+            load = self._begin(order, life, living)
+        except NameTaken as error:  # Ray has not heard yet that the process died which had the name before
+            self._hear(ProcessLost(order.life, name, order.start, error.message, time.time()))
+            return
+        except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
+            self.cause = error if isinstance(error, RayshotError) else None
+            self._hear(LoadRefused(order.life, name, order.start, f"{name} cannot be made: {error}"))
+            return
+        self._loads[name] = load
+        if not self._is_wanted(order):  # the system was stopped meanwhile
+            self.end_loads()
+            return
+        door.when_answered(load.answer, lambda result: self._later(lambda: self._answered(load, result)))
+        if not load.has_room:
+            door.when_answered(load.host.hello.remote(), partial(self._found_room, load))
+
+    def _begin(self, order: LoadProcess, life: "Life", living: Living | None) -> _Load:
+        name, identity, plan = order.process, life.identity(), self.plans[order.process]
+        if living is not None:
+            answer = living.host.go_back.remote(life.issuer, identity, plan)
+            return _Load(order, life, living.host, living, answer, has_room=True)
+        spare = None if name in self._was_spare else self._spares.take(name, plan.specification)
+        if spare is None:
+            host = spawn_host(Host, identity, plan.specification, name, loading=True)
+            return _Load(order, life, host, None, host.load.remote(plan), has_room=False)
+        self._was_spare.add(name)
+        options = plan.specification.ray_options if identity.heals else {}
+        own = replace(identity, name=name, loading=True, options=options)
+        return _Load(order, life, spare.host, None, spare.host.become.remote(own, plan), has_room=True)
+
+    def _found_room(self, load: _Load, answer: object) -> None:
+        """A new process has answered: from now on it is noticed if it is silent."""
+        load.has_room = not isinstance(answer, Exception)
+
+    def _answered(self, load: _Load, result: object) -> None:
+        order, now = load.order, time.time()
+        name = order.process
+        with contextlib.suppress(Exception):  # otherwise Ray prints the error of an answer that nobody took
+            door.get(load.answer, timeout=0)
+        if self._loads.get(name) is not load:
+            return
+        del self._loads[name]
+        lost = life, _, start = order.life, name, order.start
+        if isinstance(result, Exception) and load.living is None:
+            door.kill(load.host)  # another start makes another process, maybe under the same name
+            load.life.lose(name)
+        if isinstance(result, Exception):
+            cause = result.cause if isinstance(result, door.Raised) else None
+            self.cause = cause if isinstance(cause, RayshotError) else None
+        match result:
+            case door.Died():
+                self.left.pop(name, None)
+                why = f"{name} died while its state was loaded: {in_short(result)}"
+                self._hear(ProcessLost(*lost, why, now))
+            case door.Raised(cause=StoreError() as cause):
+                self._hear(LoadRefused(life, name, start, cause.message))
+            case door.Raised(cause=HookFailed() | OutsideRefused() as cause):
+                self._hear(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
+            case door.Raised(cause=Damaged() | Incompatible() as cause):
+                self._hear(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
+            case door.Raised(cause=cause):  # nobody expects it: another process may do better
+                if load.living is not None:
+                    door.kill(self.left.pop(name).host)
+                why = f"{name} cannot be loaded: {in_short(cause)} ({type(cause).__name__})"
+                self._hear(ProcessLost(*lost, why, now))
+            case Exception():
+                self._hear(LoadRefused(life, name, start, in_short(result)))
+            case _:
+                self._newest_at = time.monotonic()
+                if load.living is not None:
+                    assert isinstance(result, str), "a host that went back says on which node it is"
+                    load.life.join(name, result, self.left.pop(name))
+                self._hear(ProcessLoaded(life, name, start))
+
+    # Who keeps others waiting ----------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Find hosts that are silent. Not those that wait for room: they may do so for any time."""
+        self._silence.look({name: load.host for name, load in self._loads.items() if load.has_room}, now)
+
+    def why_late(self, waiting: tuple[str, ...], now: float, patience_s: float) -> str:
+        """What the loads of these processes wait for if none was ready for so many seconds; else ""."""
+        if now - self._newest_at < patience_s:
+            return ""
+        if absent := sorted(name for name, load in self._loads.items() if not load.has_room):
+            return f"{some_names(absent)} did not start within {patience_s:g} s: has the cluster the resources?"
+        return f"{some_names(waiting)} did not get ready within {patience_s:g} s"
+
+    # The end ---------------------------------------------------------------------------------------------------
+
+    def end_loads(self) -> None:
+        """The system has stopped: end the processes that are still being made, as no other life uses them."""
+        for load in self._loads.values():
+            if load.living is None:
+                door.kill(load.host)
+        self._loads.clear()
+
+    def end_left(self) -> None:
+        """End what is left of earlier lives."""
+        for living in self.left.values():
+            door.kill(living.host)
+        self.left.clear()
