@@ -333,7 +333,7 @@ def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tm
         from rayshot.runtime.door import silence
 
         silence.ASK_S = 0.5
-        coordinator._healer._silence_of_loads._silent_s = 3.0
+        coordinator._healer._loader._silence._silent_s = 3.0
 
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     kill(system, "stops")
