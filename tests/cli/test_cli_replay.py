@@ -69,6 +69,7 @@ def run(*arguments: object, **options: Any) -> Result:
 
 
 def story(result: Result) -> list[str]:
+    assert result.stdout, f"exit code {result.exit_code}, and: {result.stderr}"
     return [line.rstrip() for line in result.stdout.splitlines() if line != "a handler prints"]
 
 

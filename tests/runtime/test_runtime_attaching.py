@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rayshot.errors import SystemStopped
+from rayshot.errors import SystemRecovering, SystemStopped
 from rayshot.runtime.life import attaching, driver
+from rayshot.runtime.wire.states import LOADING, RUNNING
 from tests.runtime.going_back import DIED, Thing, World
 
 
@@ -21,7 +22,7 @@ def world(monkeypatch):
 
 def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world, monkeypatch):
     asked, answers, found = threading.Event(), threading.Event(), []
-    silent = SimpleNamespace(identity=SimpleNamespace(remote=lambda: None))
+    silent = SimpleNamespace(state=SimpleNamespace(remote=lambda: None))
 
     def get_answer(_call, _whom):
         asked.set()
@@ -73,8 +74,8 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
 @pytest.fixture
 def other(world, monkeypatch):
     """What a driver of another system must know."""
-    coordinator = SimpleNamespace(identity=SimpleNamespace(remote=lambda: None))
-    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: coordinator)
+    questions = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("state", "identity")}
+    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: SimpleNamespace(**questions))
     monkeypatch.setattr(attaching, "noticing_restart", lambda *_: nullcontext())
     return replace(world.identity(), system="other")
 
@@ -82,7 +83,9 @@ def other(world, monkeypatch):
 def test_a_program_that_leaves_its_cluster_while_a_thread_attaches_gets_no_port_of_that_cluster(other, monkeypatch):
     asked, told = [], []
 
-    def get_answer(_call, _whom):
+    def get_answer(call, _whom):
+        if call == "state":
+            return RUNNING
         asked.append(None)
         if len(asked) == 1:
             attaching._leave()
@@ -93,6 +96,22 @@ def test_a_program_that_leaves_its_cluster_while_a_thread_attaches_gets_no_port_
     port = attaching.driver_port("other")
     port.close(SystemStopped("the test has ended", system="other"))
     assert port.identity is told[1], "it asked in the cluster that the program has joined"
+
+
+def test_a_handle_that_is_used_while_its_system_is_restored_waits_until_its_actors_are_there(other, monkeypatch):
+    states = [LOADING, LOADING, RUNNING]
+    monkeypatch.setattr(attaching, "LOOK_S", 0.0)
+    monkeypatch.setattr(attaching, "get_answer", lambda call, _: states.pop(0) if call == "state" else other)
+    port = attaching.driver_port("other")
+    port.close(SystemStopped("the test has ended", system="other"))
+    assert states == []
+
+
+def test_a_handle_whose_system_is_restored_for_ever_waits_not_for_ever(other, monkeypatch):
+    monkeypatch.setattr(attaching, "RECOVERY_WAIT_S", 0.0)
+    monkeypatch.setattr(attaching, "get_answer", lambda call, _: LOADING if call == "state" else other)
+    with pytest.raises(SystemRecovering, match="'other' is still being restored"):
+        attaching.driver_port("other")
 
 
 def test_a_program_that_attaches_under_a_name_gets_no_port_of_a_thread_that_attaches_beside_it(other, monkeypatch):

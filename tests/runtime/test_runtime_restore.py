@@ -1,5 +1,6 @@
 """Restoring systems: on fresh actors, from what was committed, all or nothing."""
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -238,6 +239,31 @@ def test_a_system_is_restored_in_a_new_cluster(tmp_path):
 
 
 # Refusals: a typed error, nothing executed, nothing started ------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [None, STOPS])
+def test_a_handle_that_a_thread_uses_during_the_restore_finds_its_actor_there(new_system, failure):
+    system = new_system(failure=failure)
+    alice, over, found = Account.options(name="alice").remote(7), threading.Event(), []
+    ray.get(alice.read.remote())
+    system.snapshot()
+
+    def use():
+        while not over.is_set():
+            with contextlib.suppress(SystemDown):  # until the new life begins
+                found.append(ray.get(alice.read.remote()))
+
+    with ThreadPoolExecutor() as pool:
+        using = pool.submit(use)
+        restored = restore(new_system.made, system, failure=failure)
+        before = len(found)
+        try:
+            assert ray.get(restored.get_actor("alice").read.remote()) == 7
+            eventually(lambda: len(found) > before or using.done(), 60)
+        finally:
+            over.set()
+        using.result()
+    assert set(found) == {7}
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """The drivers of this process: one for each system and life, attached when it is first needed.
 
 Programs begin, restore and attach to systems by `rayshot.init` and similar functions. A plain task or a plain actor has
-not called them. There the first use of a handle attaches the process to the handle's system. The first `Class.remote()`
-attaches it to the only system that runs.
+not called them. There the first use of a handle attaches the process to the handle's system, and waits while that is
+being restored. The first `Class.remote()` attaches it to the only system that runs.
 
 A program that calls `ray.shutdown()` and then `ray.init()` has left its cluster, even if it joins the same one again.
 The handles of Ray's actors that it had before do not work any more, and if it passes one on, Ray ends its process. So
@@ -10,10 +10,12 @@ all its ports are closed then.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
-from rayshot.errors import ConfigError, SystemStopped
+from rayshot.errors import ConfigError, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, running_systems
@@ -21,10 +23,11 @@ from rayshot.runtime.life.driver import RAY_LEFT, DriverPort
 from rayshot.runtime.life.following import Following
 from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.succession import Heir
-from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
+from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
+from rayshot.runtime.wire.states import LOADING, STATES
 
 _lock = threading.Lock()
 """Covers what follows. Nobody waits for Ray under it, as all threads that make actors need it."""
@@ -39,6 +42,7 @@ _attaching: dict[str, threading.Lock] = {}
 """By the system's name, held by the thread that asks for the system, as the coordinator may be silent."""
 _heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
 """News of open snapshots, by life, for a port that does not exist yet. The snapshots of older news are over by then."""
+LOOK_S = 0.1
 JOIN_S = 1.0
 """Ray may start within a call that holds the lock of a port. That port is closed a moment later, when the call ends."""
 
@@ -150,10 +154,28 @@ def _ask(system: str) -> HostIdentity:
         )
     try:
         with noticing_restart(system, coordinator):
-            identity: HostIdentity = get_answer(coordinator.identity.remote(), the_coordinator(system))
-            return identity
+            _await_restored(system, coordinator)
+            identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
     except door.NotReached as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
+    assert isinstance(identity, HostIdentity), f"system {system!r} says {identity!r} when asked for its identity"
+    return identity
+
+
+def _await_restored(system: str, coordinator: Any) -> None:
+    """Wait while a system is being restored: an actor that has not joined yet would count as one that never existed.
+
+    Raises SystemRecovering after RECOVERY_WAIT_S.
+    """
+    deadline = time.monotonic() + RECOVERY_WAIT_S
+    while (state := get_answer(coordinator.state.remote(), the_coordinator(system))) == LOADING:
+        if time.monotonic() >= deadline:
+            raise SystemRecovering(
+                f"system {system!r} is still being restored, after {RECOVERY_WAIT_S:g} s. Nothing was sent",
+                system=system,
+            )
+        time.sleep(LOOK_S)
+    assert state in STATES, f"system {system!r} is {state!r}"
 
 
 def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
