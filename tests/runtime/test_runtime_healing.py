@@ -279,6 +279,36 @@ def test_actors_that_each_die_as_soon_as_the_system_runs_again_stop_nothing(new_
     assert [one.actor for one in report(system)["recoveries"]] == victims
 
 
+def test_an_actor_that_is_killed_again_with_one_snapshot_in_each_life_stops_it_and_every_caller_hears_why(new_system):
+    system, posts = started(new_system)
+    quiet = Post.options(name="quiet").remote()
+    ray.get(quiet.read.remote())
+    system.snapshot()
+    waiting = posts[0].read.options(durable=True).remote()
+    for life in (1, 2, 3):
+        kill_in(until_it_runs(system, life), "quiet")
+        until_it_runs(system, life + 1)
+        system.snapshot()
+    assert isinstance(ray.get(waiting, timeout=60), int)
+    waiting = posts[0].read.options(durable=True).remote()
+    kill_in(report(system), "quiet")
+    assert "going back 3 times led nowhere" in until_it_stops(system)
+    for ask in (
+        system.snapshot,
+        lambda: system.wait_until_running(30),
+        lambda: posts[0].hear.tell(1),
+        lambda: quiet.hear.tell(1),
+        lambda: ray.get(posts[0].read.remote(), timeout=60),
+        lambda: ray.get(quiet.read.remote(), timeout=60),
+        lambda: ray.get(waiting, timeout=60),
+        lambda: system.get_actor("post0"),
+        lambda: Post.options(name="late").remote(),
+    ):
+        with pytest.raises(SystemDown, match="led nowhere"):
+            ask()
+    assert "led nowhere" in system.status().detail
+
+
 def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path):
     system, posts = started(new_system)
     posts[1].poison.tell(str(tmp_path / "antidote"))
