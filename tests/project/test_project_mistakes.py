@@ -36,9 +36,11 @@ def mistake(old, new):
     return Mistake("room", "something is wrong", "product.py", old, new, ("test_product.py",))
 
 
-def test_there_are_ten_in_each_room_each_with_a_sentence_of_its_own_and_tests_that_exist():
+def test_there_are_at_least_ten_in_each_room_each_with_a_sentence_of_its_own_and_tests_that_exist():
     mistakes = read_mistakes()
-    assert Counter(one.room for one in mistakes) == dict.fromkeys(("actor", "channel", "coordinator", "driver"), 10)
+    count = Counter(one.room for one in mistakes)
+    assert count.keys() == {"actor", "channel", "coordinator", "driver"}
+    assert min(count.values()) >= 10
     assert len({one.says for one in mistakes}) == len(mistakes)
     assert {name for one in mistakes for name in one.tests if not (ROOT / name).is_file()} == set()
 

@@ -21,12 +21,12 @@ from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door, here
 from rayshot.runtime.life import (
     attaching,
-    driver,
+    driver_life,
     following,
-    keeping_port,
-    lasting,
     leaving,
     letting_go,
+    maker,
+    session,
     succession,
 )
 from rayshot.runtime.wire.following import Covered, WentBack
@@ -260,35 +260,31 @@ class World:
         )
         for verb in (get, wait, self.put, self.is_joined):
             monkeypatch.setattr(door, verb.__name__, verb)
-        monkeypatch.setattr(lasting, "new_driver_name", lambda _label: "driver:1")
+        monkeypatch.setattr(session, "new_driver_name", lambda _label: "driver:1")
         monkeypatch.setattr(here, "place", lambda: b"here")
         monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
         monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
         monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
         monkeypatch.setattr(Peers, "know", lambda *_: None)
         monkeypatch.setattr(letting_go, "PAUSE_S", 0.0)
-        monkeypatch.setattr(keeping_port, "RECOVERY_WAIT_S", 0.0)
-        monkeypatch.setattr(keeping_port, "RETURN_S", 0.0)
+        monkeypatch.setattr(session, "RECOVERY_WAIT_S", 0.0)
+        monkeypatch.setattr(succession, "RETURN_S", 0.0)
         monkeypatch.setattr(leaving, "_ports", set())  # the process that runs the tests waits for none of these
         monkeypatch.setattr(attaching, "_begun", [])
         monkeypatch.setattr(attaching, "_attached", {})
         monkeypatch.setattr(attaching, "_heard", deque())
-        monkeypatch.setattr(driver, "find_coordinator", lambda _system: None)
-        monkeypatch.setattr(driver, "is_there", lambda _identity, name: self.is_there(name))
-        for module in (driver, succession):
-            monkeypatch.setattr(module, "spawn_host", self.spawn)
+        monkeypatch.setattr(session, "find_coordinator", lambda _system: None)
+        monkeypatch.setattr(driver_life, "is_there", lambda _identity, name: self.is_there(name))
+        monkeypatch.setattr(maker, "spawn_host", self.spawn)
         self.heals = heals
-        self.first = attaching.begin(self.identity())
+        self.port = attaching.begin(self.identity())
+        self.session = self.port.session
 
     def identity(self):
         return HostIdentity("system", self.life, "driver", self.coordinator, "", 60.0, 1 << 30, heals=self.heals)
 
-    @property
-    def port(self):
-        return self.first.latest
-
     def handle(self, name):
-        return ActorHandle("system", name, None, self.first)
+        return ActorHandle("system", name, None, self.port)
 
     def is_joined(self):
         return True
@@ -300,7 +296,7 @@ class World:
 
     def close(self):
         """The system ends: nothing waits for it any more, also where a program has dropped its last handle."""
-        self.first.close(SystemStopped("the test has ended", system="system"))
+        self.port.close(SystemStopped("the test has ended", system="system"))
 
     # Time ------------------------------------------------------------------------------------------------------
 

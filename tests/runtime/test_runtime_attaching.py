@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.errors import SystemRecovering, SystemStopped
-from rayshot.runtime.life import attaching, driver
+from rayshot.runtime.life import attaching, driver_life
 from rayshot.runtime.wire.states import LOADING, RUNNING
 from tests.runtime.going_back import DIED, Thing, World
 
@@ -47,11 +47,11 @@ def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world
     answers.set()
     waiting.join()
     making.join()
-    assert found_meanwhile == [world.first]
+    assert found_meanwhile == [world.port]
 
 
 def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the_last_ones_ended(world, monkeypatch):
-    monkeypatch.setattr(driver, "ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr(driver_life, "ENDED_KEPT_MAX", 2)
     names = {f"thing-{number}" for number in range(5)}
     for name in sorted(names):
         thing = Thing.options(name=name).remote(1)
@@ -63,12 +63,12 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
         world.settle()
         world.commit()
         world.settle()
-    port = world.port
-    tables = {**vars(port), **vars(port.lasting), "machine": port.machine._channels, "unborn": port.births._unborn}
-    tables |= {name: getattr(port.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
+    session, life = world.session, world.port.life
+    tables = {**vars(life), **vars(session), "machine": session.machine._channels, "unborn": session.births._unborn}
+    tables |= {name: getattr(session.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
     found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
     assert found == {"ended"}
-    assert port.ended.keys() == {"thing-3", "thing-4"}
+    assert life.ended.keys() == {"thing-3", "thing-4"}
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_program_that_leaves_its_cluster_while_a_thread_attaches_gets_no_port_
     monkeypatch.setattr(attaching, "get_answer", get_answer)
     port = attaching.driver_port("other")
     port.close(SystemStopped("the test has ended", system="other"))
-    assert port.identity is told[1], "it asked in the cluster that the program has joined"
+    assert port.life.identity is told[1], "it asked in the cluster that the program has joined"
 
 
 def test_a_handle_that_is_used_while_its_system_is_restored_waits_until_its_actors_are_there(other, monkeypatch):

@@ -115,7 +115,7 @@ def test_whoever_has_seen_an_answer_or_an_error_knows_of_the_snapshots_behind_it
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(getattr(alice, method).remote())
     alice.deposit.tell(1)
-    eventually(lambda: snapshot.id in system._port.machine.tags)  # when the message is taken from the outbox
+    eventually(lambda: snapshot.id in system._port.session.machine.tags)  # when the message is taken from the outbox
     (tmp_path / "recorded").touch()
     taken.join()
 
@@ -287,7 +287,7 @@ def test_a_result_whose_connection_broke_on_its_way_is_fetched_again(system):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     host, port = ray.get(system._identity.coordinator.actors.remote())["alice"], system._port
-    again = host.result.remote(pack((port.name, port.calls.last_id)))  # as Ray does where a connection broke
+    again = host.result.remote(pack((port.name, port.session.calls.last_id)))  # as Ray does where a connection broke
     assert ray.get(again[1]) == 1
 
 

@@ -136,7 +136,7 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
     def lose(*_):
         raise ray.exceptions.ActorDiedError
 
-    presence = system._port.lasting.presence
+    presence = system._port.session.presence
     held = presence._held
     presence._ended(ray.exceptions.ActorDiedError())
     eventually(lambda: presence._held is not held)

@@ -58,7 +58,7 @@ def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_
     world.coordinator.snapshot = SimpleNamespace(remote=lambda order: committed)
     world.handle("alice").take.tell(1)
     world.settle()
-    assert world.port.await_covered(world.port.told(), 0.5) == advances
+    assert covering.await_covered(world.port, world.port.told(), 0.5) == advances
     world.close()
 
 
@@ -66,7 +66,7 @@ class Ending:
     """A port of a program that ends: notes how long it may wait."""
 
     def __init__(self):
-        self.latest, self.waits = self, []
+        self.waits = []
 
     def told(self):
         return {}
@@ -75,14 +75,11 @@ class Ending:
         self.waits.append(timeout_s)
         return []
 
-    def await_covered(self, told, timeout_s):
-        self.waits.append(timeout_s)
-        return True
-
 
 def test_a_program_that_was_told_to_end_waits_no_longer_than_until_then(monkeypatch):
     clock, port = Clock(), Ending()
     monkeypatch.setattr(leaving, "time", clock)
+    monkeypatch.setattr(leaving, "await_covered", lambda _port, _told, timeout_s: port.waits.append(timeout_s) or True)
     monkeypatch.setattr(leaving, "_ports", {port})
     monkeypatch.setattr(leaving, "_until", [])
     leaving._wait()

@@ -8,7 +8,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ActorExited, NameTaken, SystemRecovering, SystemStopped
+from rayshot.errors import ActorExited, NameTaken, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life import attaching, following
 from rayshot.runtime.life.system import System
@@ -37,8 +37,7 @@ def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):
     alice.take.tell(10)
     world.settle()
     assert world.contents("alice") == list(range(11))
-    assert world.port.incarnation == 2
-    assert isinstance(world.first.down, SystemRecovering)
+    assert world.port.life.incarnation == 2
 
 
 def test_a_method_of_a_handle_goes_on_in_the_next_life_and_a_system_counts_it(world):
@@ -61,10 +60,10 @@ def test_nothing_is_kept_when_a_durable_snapshot_holds_it(world):
         alice.take.tell(number)
     alice.take.remote(100)
     world.settle()
-    assert world.port.budget.used > 0
+    assert world.session.budget.used > 0
     world.commit()
     world.settle()
-    assert world.port.budget.used == 0
+    assert world.session.budget.used == 0
     world.go_back()
     world.settle()
     assert world.contents("alice") == list(range(101))
@@ -72,7 +71,7 @@ def test_nothing_is_kept_when_a_durable_snapshot_holds_it(world):
 
 def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
-    for room in ("driver_channel", "keeping_port"):
+    for room in ("driver_channel", "driver"):
         monkeypatch.setattr(f"rayshot.runtime.life.{room}.ROOM_WAIT_S", 0.1)
     alice = world.handle("alice")
     alice.take.tell("x" * 300)
@@ -85,25 +84,6 @@ def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(w
     alice.take.tell(2)
     world.settle()
     assert world.contents("alice")[1:] == [2]
-
-
-def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
-    alice = world.handle("alice")
-    alice.take.tell("x" * 300)
-    world.settle()
-    waiting = threading.Thread(target=alice.take.tell, args=(1,))
-    waiting.start()
-    eventually(lambda: world.port.channel("alice").room._waiters)
-    world.go_back()
-    world.tell_news()
-    world.settle()
-    eventually(lambda: world.port.channel("alice").room._waiters)
-    world.commit()
-    world.settle()
-    waiting.join(10)
-    world.settle()
-    assert world.contents("alice")[1:] == [1]
 
 
 def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
@@ -121,14 +101,6 @@ def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
     assert world.spawned == [(1, "made"), (2, "made")]
 
 
-def stop_and_hear_of_it(world):
-    world.handle("alice").take.tell(1)
-    world.settle()
-    world.stop()
-    world.handle("alice").take.tell(2)
-    world.settle()
-
-
 def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_at_first(world, monkeypatch):
     refusals = [ray.exceptions.RayError("no answer now"), ray.exceptions.RayError("nor now")]
 
@@ -137,10 +109,10 @@ def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_
             raise refusals.pop()
         world.spawn(*made, maker=maker)
 
-    monkeypatch.setattr("rayshot.runtime.life.succession.AGAIN_S", 0.0)
+    monkeypatch.setattr("rayshot.runtime.life.maker.AGAIN_S", 0.0)
     Thing.options(name="made").remote(1).take.tell(2)
     world.settle()
-    monkeypatch.setattr("rayshot.runtime.life.succession.spawn_host", refuse)
+    monkeypatch.setattr("rayshot.runtime.life.maker.spawn_host", refuse)
     world.go_back()
     world.settle()
     assert (refusals, world.contents("made")) == ([], [1, 2])
@@ -153,42 +125,17 @@ def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(w
     late, arguments = world.events.pop()
     world.go_back()
     world.tell_news()
-    while world.port.incarnation == 1:
+    while world.port.life.incarnation == 1:
         world.happen()
     late(*arguments)
-    assert world.port.machine.offer().sent == {}, "it has not arrived in this life"
+    assert world.session.machine.offer().sent == {}, "it has not arrived in this life"
     world.settle()
-    assert world.port.machine.offer().sent == {"alice": 1}
+    assert world.session.machine.offer().sent == {"alice": 1}
     assert world.contents("alice") == [1]
 
 
-def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
-    stop_and_hear_of_it(world)
-    made = Thing.remote(1)
-    made.take.tell(2)
-    world.begin()
-    world.settle()
-    assert world.spawned == [(2, made.name)]
-    assert world.contents(made.name) == [1, 2]
-
-
-def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch):
-    stop_and_hear_of_it(world)
-    with pytest.raises(SystemRecovering, match="no news of its next life"):
-        Thing.options(name="made").remote(1)
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RECOVERY_WAIT_S", 60.0)
-    making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
-    making.start()
-    world.begin()
-    world.settle()
-    making.join()
-    world.settle()
-    assert world.spawned == [(2, "made")]
-    assert world.contents("made") == [1, 2]
-
-
 def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RETURN_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.life.succession.RETURN_S", 60.0)
     world.hosts["carol"] = Host(world, "carol", Process(1))
     world.handle("carol").take.tell(1)
     world.settle()
@@ -199,7 +146,7 @@ def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, mo
         if len(looks) == 3:
             world.hosts["carol"] = Host(world, "carol", Process(2))
 
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.time.sleep", made_by_another)
+    monkeypatch.setattr("rayshot.runtime.life.driver_life.time.sleep", made_by_another)
     world.go_back()
     world.settle()
     assert looks == [False] * 3
@@ -226,15 +173,15 @@ def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollb
     world.settle()
     world.go_back()
     world.tell_news()
-    while "made" not in world.port.starting & world.port.made_again:
+    while "made" not in world.port.life.starting & world.port.life.made_again:
         world.happen()
     waits = []
     monkeypatch.setattr("rayshot.runtime.door.door.wait", lambda refs, **_: waits.append(refs))
     monkeypatch.setattr(
-        type(world.port.peers), "find", lambda *_: SimpleNamespace(hello=SimpleNamespace(remote=object))
+        type(world.port.life.peers), "find", lambda *_: SimpleNamespace(hello=SimpleNamespace(remote=object))
     )
     for _ in range(3):
-        world.port.meet_again()
+        world.port.maker.meet_again(world.port.life)
     assert len(waits) == 1
 
 
@@ -245,14 +192,14 @@ def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_other
     alice.take.tell(1)
     waiting = threading.Thread(target=alice.take.tell, args=(3, made))
     waiting.start()
-    eventually(lambda: world.port.channels["alice"].room._waiters)
+    eventually(lambda: world.session.channels["alice"].room._waiters)
     alice.take.remote(2)  # a call waits for no room
     while world.hosts["alice"].process.arrived < 2:
         world.happen(1)  # the first event leads to the creation
     waiting.join()
     world.settle()
     assert world.contents("alice") == [1, 2, 3]
-    assert [number for number, _ in world.port.channels["alice"].mentions] == [3]
+    assert [number for number, _ in world.session.channels["alice"].mentions] == [3]
 
 
 def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):
@@ -263,7 +210,7 @@ def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world
     world.go_back()
     world.settle()
     del made
-    eventually(lambda: world.port.channels[name].sent == 2)
+    eventually(lambda: world.session.channels[name].sent == 2)
     world.settle()
     assert world.ended == {name}
 
@@ -278,7 +225,7 @@ def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_lat
     for refused in (tell, world.handle("alice").take.tell):
         with pytest.raises(ActorExited):
             refused(3)
-    assert len(world.port.dead_letters.all()) == 2
+    assert len(world.session.dead_letters.all()) == 2
     world.go_back()
     world.settle()
     tell(4)
@@ -288,11 +235,11 @@ def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_lat
 
 
 def test_a_driver_remembers_only_of_the_last_actors_why_they_ended(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.driver.ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr("rayshot.runtime.life.driver_life.ENDED_KEPT_MAX", 2)
     for name in ("carol", "dave", "erin"):
         world.handle(name).take.tell(1)
         world.settle()
-    assert list(world.port.ended) == ["dave", "erin"]
+    assert list(world.port.life.ended) == ["dave", "erin"]
 
 
 def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
@@ -304,7 +251,7 @@ def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
     world.settle()
     world.commit()
     world.settle()
-    assert (world.port.budget.used, list(world.port.channels)) == (0, [])
+    assert (world.session.budget.used, list(world.session.channels)) == (0, [])
     world.go_back()
     world.settle()
     with pytest.raises(ActorExited, match="'alice' has ended"):
@@ -333,39 +280,6 @@ def test_a_call_of_a_living_actor_gets_its_outcome_in_the_next_life_and_one_of_a
     assert [world.contents(name) for name in ("alice", "bob")] == [[1], [1]]
 
 
-def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.keeping_port.RECOVERY_WAIT_S", 60.0)
-    alice = world.handle("alice")
-    alice.take.tell(1)
-    world.settle()
-    world.stop()
-    alice.take.tell(2)
-    world.settle()
-    assert world.port.goes_back
-    alice.take.tell(3)
-    refs = []
-    calling = threading.Thread(target=lambda: refs.append(alice.take.remote(4)))
-    calling.start()
-    eventually(lambda: world.port.news._waiters)
-    world.begin("alice")
-    world.settle()
-    calling.join(10)
-    world.settle()
-    assert refs[0].value == 4
-    assert world.contents("alice") == [1, 2, 3, 4]
-
-
-def test_a_call_does_not_wait_for_ever_for_a_system_that_goes_back(world):
-    alice = world.handle("alice")
-    alice.take.tell(1)
-    world.settle()
-    world.stop()
-    alice.take.tell(2)
-    world.settle()
-    with pytest.raises(SystemRecovering, match="goes back to its last snapshot by itself"):
-        alice.take.remote(2)
-
-
 def test_behind_an_answer_of_a_life_that_is_not_known_nothing_is_numbered(world):
     alice, bob = world.handle("alice"), world.handle("bob")
     alice.take.remote(1)
@@ -378,8 +292,8 @@ def test_behind_an_answer_of_a_life_that_is_not_known_nothing_is_numbered(world)
     bob.take.tell(1)
     while world.events:
         world.happen()
-    assert not world.port.machine.may_number
-    assert world.port.channel("bob").transported == 0
+    assert not world.session.machine.may_number
+    assert world.session.channel("bob").transported == 0
     world.settle()
     assert world.contents("bob") == [1]
     (batch,) = [batch for name, batch in world.taken if name == "bob"]
@@ -395,7 +309,7 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
     bob.take.tell(2)
     while world.events:
         world.happen()
-    assert world.port.channel("bob").transported == 1
+    assert world.session.channel("bob").transported == 1
     world.settle()
     assert world.contents("bob") == [1, 2]
     assert all([tag.counter for tag in batch.tags] == [7] for _, batch in world.taken if batch.incarnation == 2)
@@ -403,23 +317,22 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
 
 def test_what_a_snapshot_waits_for_is_followed_into_the_next_life(world):
     world.handle("alice").take.tell(1)
-    told = world.first.told()
+    told = world.port.told()
     world.go_back()
-    assert world.first.await_taken(told, 0.0) == ["alice"]
+    assert world.port.await_taken(told, 0.0) == ["alice"]
     world.settle()
-    assert world.port is not world.first
-    assert world.first.await_taken(told, 0.0) == []
-    assert world.port.in_this_life(told) == {world.port.channel("alice"): 1}
+    assert world.port.life.incarnation == 2
+    assert world.port.await_taken(told, 0.0) == []
 
 
 def test_a_program_that_shuts_its_system_down_follows_it_no_more(world):
     world.handle("alice").take.tell(1)
     world.settle()
     world.go_back()
-    world.first.close(SystemStopped("it was shut down"))
+    world.port.close(SystemStopped("it was shut down"))
     world.settle()
     assert world.polls == []
-    assert world.port is world.first
+    assert world.port.life.incarnation == 1
     with pytest.raises(SystemStopped):
         world.handle("alice").take.tell(2)
 
@@ -458,7 +371,7 @@ def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not
     late.set(None)
     world.go_back()
     world.settle()
-    assert world.port.incarnation == 2
+    assert world.port.life.incarnation == 2
     world.close()
 
 
@@ -469,16 +382,16 @@ def test_what_comes_late_from_an_earlier_life_says_nothing_of_what_is_told_again
         world.happen()
     late = [world.events.pop(world.events.index(event)) for event in list(world.events)]
     world.go_back()
-    while world.port.incarnation == 1:
+    while world.port.life.incarnation == 1:
         if not world.events:
             world.tell_news()
         world.happen()
-    channel = world.port.channel("alice")
+    channel = world.session.channel("alice")
     while not channel.in_flight:
         world.happen()
     assert late, "the answer of the life before"
     for call, arguments in late:
         call(*arguments)
-    assert (world.port.machine.unacknowledged("alice"), channel.has_arrived(1)) == (1, False)
+    assert (world.session.machine.unacknowledged("alice"), channel.has_arrived(1)) == (1, False)
     world.settle()
     assert world.contents("alice") == [1]

@@ -7,7 +7,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, SystemRecovering
-from rayshot.runtime.life import keeping_port
+from rayshot.runtime.life import session
 from tests.runtime.going_back import DIED, Thing, World
 
 
@@ -22,7 +22,7 @@ def world(monkeypatch):
 def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither_lost_nor_told_twice(
     world, monkeypatch, seed
 ):
-    monkeypatch.setattr(keeping_port, "RECOVERY_WAIT_S", 60.0)
+    monkeypatch.setattr(session, "RECOVERY_WAIT_S", 60.0)
     chance, count = random.Random(seed), 300
     handles = [world.handle(name) for name in ("alice", "bob")]
 
@@ -108,7 +108,7 @@ class Play:
         try:
             ref = self.handles[name].take.remote(self.count)
         except SystemRecovering:
-            assert self.world.port.goes_back  # the call would have waited for the news
+            assert self.world.port.life.goes_back  # the call would have waited for the news
             return
         if isinstance(ref.value, ActorExited):
             assert name in self.killed
@@ -128,7 +128,7 @@ class Play:
             handle = Thing.options(**own).remote(self.count)
         except SystemRecovering:
             assert own, "only who makes an actor with a name waits for the news"
-            assert self.world.port.goes_back
+            assert self.world.port.life.goes_back
             return
         self.told[handle.name] = []
         self.handles[handle.name] = handle
@@ -173,11 +173,11 @@ class Play:
         """After one more snapshot nothing is kept."""
         self.world.commit()
         self.world.settle()
-        port = self.world.port
-        assert port.budget.used == 0
-        assert port.machine._calls._numbers == {}
-        assert port.calls._fetched_again == {}
-        assert list(port.lasting.creations._made) == []
+        session = self.world.session
+        assert session.budget.used == 0
+        assert session.machine._calls._numbers == {}
+        assert session.calls._fetched_again == {}
+        assert list(session.creations._made) == []
         for name, host in self.world.hosts.items():
             assert name in self.world.ended or host.process.outcomes == {}, f"{name} keeps outcomes of nobody"
 

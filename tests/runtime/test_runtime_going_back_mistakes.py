@@ -9,7 +9,7 @@ import pytest
 from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.runtime.life.creations import Creations
 from rayshot.runtime.life.driver_channel import DriverChannel
-from rayshot.runtime.life.succession import Heir
+from rayshot.runtime.life.succession import Succession
 from tests.runtime.going_back import World
 from tests.runtime.test_runtime_going_back_at_random import Play
 
@@ -34,14 +34,14 @@ def mistake(owner, method):
 
 
 @mistake(DriverChannel, "go_back")
-def nothing_is_told_again(wrong, go_back, self, port, arrived):
-    go_back(self, port, max(arrived, self.transported) if wrong else arrived)
+def nothing_is_told_again(wrong, go_back, self, life, arrived):
+    go_back(self, life, max(arrived, self.transported) if wrong else arrived)
 
 
 @mistake(DriverChannel, "go_back")
-def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, go_back, self, port, arrived):
+def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, go_back, self, life, arrived):
     under_way, peer = list(self.in_flight.values()), self.peer
-    go_back(self, port, arrived)
+    go_back(self, life, arrived)
     if wrong:
         self.peer = peer
         for batch in under_way:
@@ -63,14 +63,14 @@ def what_mentions_an_actor_does_not_wait_for_it(wrong, last_free, self):
     return self.ordered if wrong else last_free(self)
 
 
-@mistake(Heir, "take_over")
+@mistake(Succession, "take_over")
 def an_end_that_was_undone_stays(wrong, take_over, self):
-    ended = dict(self._old.ended)
+    session, ended = self._session, dict(self._session.life.ended)
     done = take_over(self)
     if wrong and done:
-        self.port.ended.update(ended)
-        for receiver in ended.keys() & self.port.channels.keys():
-            self.port.channels[receiver].shut(ended[receiver])
+        session.life.ended.update(ended)
+        for receiver in ended.keys() & session.channels.keys():
+            session.channels[receiver].shut(ended[receiver])
     return done
 
 

@@ -32,7 +32,7 @@ def tags_of(_answer, account):
     account.deposit.tell(0)
     port = driver_port(account._system)
     port.told()
-    return port.machine.tags
+    return port.session.machine.tags
 
 
 @ray.remote(num_cpus=0)
@@ -43,7 +43,7 @@ def tags_of_error(answers, account):
     account.deposit.tell(0)
     port = driver_port(account._system)
     port.told()
-    return port.machine.tags
+    return port.session.machine.tags
 
 
 @pytest.fixture
@@ -131,19 +131,19 @@ def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(
     first = new_system("bank")
     hear(first._identity.life, [(1, "coordinator", 1)])
     first._port.told()
-    assert first._port.machine.tags
+    assert first._port.session.machine.tags
     first.shutdown()
     second = new_system("bank", storage=tmp_path / "other")
     assert second.incarnation == first.incarnation
     second._port.told()
-    assert not second._port.machine.tags
+    assert not second._port.session.machine.tags
 
 
 @pytest.mark.acceptance("O6")
 def test_news_is_heard_while_the_port_is_busy(system):
     """Ray unpickles a result, which brings the news, under a lock that the port waits for when it heeds answers."""
     listener = threading.Thread(target=hear, args=(system._identity.life, [(1, "coordinator", 9)]), daemon=True)
-    with system._port.lock:
+    with system._port.session.lock:
         listener.start()
         listener.join(20)
         assert not listener.is_alive()

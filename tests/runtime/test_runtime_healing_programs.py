@@ -18,7 +18,7 @@ from rayshot.runtime.coordinator import questions
 from rayshot.runtime.coordinator.tidings import Tidings
 from rayshot.runtime.door.naming import actor_name, named_actors
 from rayshot.runtime.door.state import was_just_away
-from rayshot.runtime.life import attaching, driver, keeping_port, line, succession
+from rayshot.runtime.life import attaching, driver, line, maker, succession
 from rayshot.runtime.life.opening import identify
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
@@ -190,7 +190,7 @@ def test_an_actor_is_made_again_also_if_the_coordinator_or_ray_do_not_answer_at_
             raise error
         return spawn_host(*args, **kwargs)
 
-    monkeypatch.setattr(succession, "spawn_host", unreliable)
+    monkeypatch.setattr(maker, "spawn_host", unreliable)
     kill(system, "killed", "late")
     until_it_runs(system)
     system.wait_until_running(60)
@@ -213,7 +213,7 @@ def test_an_actor_that_nobody_makes_again_keeps_no_other_waiting_for_long(new_sy
     child = system.get_actor("child")
     child.add.tell()
     assert ray.get(child.read.remote()) == 1
-    monkeypatch.setattr(keeping_port, "RETURN_S", 1.0)
+    monkeypatch.setattr(succession, "RETURN_S", 1.0)
     kill(system, "killed")
     until_it_runs(system)
     system.wait_until_running(30)

@@ -24,7 +24,7 @@ def world(monkeypatch):
 def fill(world, name="alice"):
     """Tell until the driver may keep no more; returns what was told."""
     count = 0
-    while not world.port.budget.is_spent:
+    while not world.session.budget.is_spent:
         count += 1
         world.handle(name).take.tell(count, "x" * 40)
         world.settle()
@@ -36,18 +36,18 @@ def test_who_may_keep_no_more_asks_and_goes_on_when_it_may_let_go(world):
     assert len(world.asked) == 1, "it asks once at a time"
     world.answer_let_go(may=False)
     world.settle()
-    assert world.port.budget.is_spent
+    assert world.session.budget.is_spent
     world.answer_let_go()
     world.settle()
-    assert world.port.budget.used == 0
-    assert world.port.letting_go.owes
+    assert world.session.budget.used == 0
+    assert world.port.life.letting_go.owes
     world.handle("alice").take.tell(0)
     world.settle()
     assert world.contents("alice") == [*told, 0]
     assert not world.can_go_back
     world.commit()
     world.settle()
-    assert not world.port.letting_go.owes
+    assert not world.port.life.letting_go.owes
     world.go_back("alice")
     world.settle()
     assert world.contents("alice") == [*told, 0]
@@ -60,7 +60,7 @@ def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     world.settle()
     world.commit(taken)
     world.settle()
-    assert world.port.letting_go.owes
+    assert world.port.life.letting_go.owes
     assert not world.can_go_back
     world.commit()
     world.settle()
@@ -82,17 +82,17 @@ def test_what_was_let_go_of_first_is_owed_until_a_snapshot_holds_that_too(world)
     taken.processes["alice"] = Process(1)  # as it was before anything arrived
     world.commit(taken)
     world.settle()
-    assert world.port.letting_go.owes
+    assert world.port.life.letting_go.owes
     world.commit()
     world.settle()
-    assert not world.port.letting_go.owes
+    assert not world.port.life.letting_go.owes
 
 
 def test_nobody_asks_before_enough_has_arrived(world):
     world.handle("alice").take.tell("x" * 300)
-    while not world.port.budget.is_spent:
+    while not world.session.budget.is_spent:
         world.happen()  # it is numbered, and on its way
-    assert world.port.machine.offer().sent == {}
+    assert world.session.machine.offer().sent == {}
     assert world.asked == []
     world.settle()
     assert [let_go.sent for let_go, _ in world.asked] == [{"alice": 1}]
@@ -146,7 +146,7 @@ class PlayOfFewBytes(Play):
             return
         deeds = [self.tell, self.call, self.see, self.make, self.kill, self.commit, self.fail, self.tell_news]
         deed = self.chance.choices(deeds, [8, 6, 6, 1, 0.3, 0.6, 0.7, 2])[0]
-        if deed in (self.tell, self.call, self.kill) and self.world.port.budget.is_spent:
+        if deed in (self.tell, self.call, self.kill) and self.world.session.budget.is_spent:
             self.counts["had to wait"] += 1
             return
         deed()
@@ -171,7 +171,7 @@ class PlayOfFewBytes(Play):
     def check_rest(self):
         self.taken.clear()
         super().check_rest()
-        assert not self.world.port.letting_go.owes
+        assert not self.world.port.life.letting_go.owes
         assert self.world.demand is None
 
 

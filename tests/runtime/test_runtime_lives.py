@@ -404,12 +404,12 @@ def test_what_is_told_to_an_actor_that_ends_or_has_ended_is_a_dead_letter_and_an
 def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_more(system, monkeypatch):
     alice, answers = Mortal.options(name="alice").remote(), []
     assert ray.get(alice.read.remote()) == 0
-    channel = system._port.channel("alice")
+    channel = system._port.session.channel("alice")
     eventually(lambda: not channel.in_flight)
     monkeypatch.setattr(channel.peer, "receive", lambda _packet: SimpleNamespace(_on_completed=answers.append))
     alice.add.tell()
-    with system._port.lock:
-        system._port.end("alice", Ending("actor 'alice' ended"))
+    with system._port.session.lock:
+        system._port.life.end("alice", Ending("actor 'alice' ended"))
     (take,) = answers
     take(pack_answer(Answer(Status.TAKEN, 1)))
     with pytest.raises(ActorExited):
@@ -426,17 +426,17 @@ def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_la
     system = new_system(failure=STOPS)
 
     def remembering():
-        port = system._port
-        tables = {**vars(port), **vars(port.lasting), "known": port.peers._known, "unborn": port.births._unborn}
-        tables["machine"] = port.machine._channels
+        session, life = system._port.session, system._port.life
+        tables = {**vars(life), **vars(session), "known": life.peers._known, "unborn": session.births._unborn}
+        tables["machine"] = session.machine._channels
         kept = {name: table for name, table in tables.items() if isinstance(table, dict | set)}
         return {name for name, table in kept.items() if any(actor in names for actor in table)}
 
-    monkeypatch.setattr("rayshot.runtime.life.driver.ENDED_KEPT_MAX", 2, raising=False)
+    monkeypatch.setattr("rayshot.runtime.life.driver_life.ENDED_KEPT_MAX", 2)
     names = [born(Mortal.remote()) for _ in range(4)]
     assert gone(system, *names)
     eventually(lambda: remembering() == {"ended"}, 60)
-    assert len(system._port.ended) == 2
+    assert len(system._port.life.ended) == 2
 
 
 @pytest.mark.acceptance("O4")

@@ -125,7 +125,8 @@ def test_a_driver_that_only_calls_forgets_snapshots_that_ended(system):
         ray.get(alice.read.remote())
     ray.get(alice.read.remote())
     assert system._port.await_taken(system._port.told(), 30) == []
-    assert {*system._port.machine.tags} <= {last.id}  # of its end alice may hear with the next one's beginning only
+    tags = system._port.session.machine.tags
+    assert {*tags} <= {last.id}  # of its end alice may hear with the next one's beginning only
 
 
 def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system):

@@ -303,7 +303,7 @@ def test_a_slow_actor_that_a_thread_floods_holds_no_snapshot_up_and_the_result_s
                 told += 1
 
     threading.Thread(target=flood, daemon=True).start()
-    eventually(lambda: system._port.channel("slow").full, 60)
+    eventually(lambda: system._port.session.channel("slow").full, 60)
     snapshot = system.snapshot()
     assert snapshot.left_out["slow"] > 0
     assert f"does not hold {snapshot.left_out['slow']:,} to slow" in caplog.text

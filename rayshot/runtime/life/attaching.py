@@ -19,12 +19,11 @@ from rayshot.errors import ConfigError, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, running_systems
-from rayshot.runtime.life.driver import RAY_LEFT, DriverPort
+from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.following import Following
-from rayshot.runtime.life.keeping_port import KeepingPort
-from rayshot.runtime.life.succession import Heir
+from rayshot.runtime.life.leaving import wait_at_exit
+from rayshot.runtime.life.session import RAY_LEFT
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, get_answer, noticing_restart, the_coordinator
-from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import LOADING, STATES
@@ -57,13 +56,13 @@ def begin(identity: HostIdentity, label: str = "") -> DriverPort:
         with _lock:
             port = _living(identity.system)
             if not label or port is looked_at:
-                if port is None or port.identity.life != identity.life:
+                if port is None or port.life.identity.life != identity.life:
                     port = _new_port(identity, label)
                 _attached.pop(identity.system, None)
                 _begun[:] = [*(one for one in _begun if one.down is None and one.system != port.system), port]
                 _tell_news(port)
                 return port
-        if port is not None and port.has_coordinator:
+        if port is not None and port.session.has_coordinator:
             raise ConfigError(
                 f"this program is a driver of system {identity.system!r} already: say as_={label!r} where it attaches "
                 f"first, before it uses any handle of that system"
@@ -82,7 +81,7 @@ def give_up(port: DriverPort, why: SystemStopped) -> None:
     port.close(why)
     with _lock:
         _begun[:] = [other for other in _begun if other is not port]
-    port.lasting.presence.end()
+    port.session.presence.end()
 
 
 def driver_port(system: str | None = None) -> DriverPort:
@@ -95,13 +94,13 @@ def driver_port(system: str | None = None) -> DriverPort:
     if system is None:
         if begun:
             return begun[-1]
-        there = [port for port in attached if port.down is None and port.has_coordinator]
+        there = [port for port in attached if port.down is None and port.session.has_coordinator]
         return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
     ports = [port for port in (*reversed(begun), *attached) if port.system == system]
     for port in ports:
         if port.down is None:
             return port
-    return ports[0] if ports and not ports[0].has_later_life else _attach(system)
+    return ports[0] if ports and not ports[0].session.has_later_life else _attach(system)
 
 
 def _living(system: str) -> DriverPort | None:
@@ -179,23 +178,11 @@ def _await_restored(system: str, coordinator: Any) -> None:
 
 
 def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
-    if not identity.heals:
-        return DriverPort(identity, label=label)
-    port = KeepingPort(identity, label=label)
-    Following(port, _go_back)
+    port = DriverPort(identity, label)
+    wait_at_exit(port)
+    if identity.heals:
+        Following(port)
     return port
-
-
-def _go_back(old: KeepingPort, back: WentBack) -> None:
-    """The system went back to a snapshot: from now on the port of its next life is here in the place of `old`."""
-    heir = Heir(old, back)
-    while old.down is None and door.is_joined():
-        heir.make_actors()
-        with _lock, old.lock:  # in one step: who is refused by the old port finds the new one
-            if old.down is None and heir.take_over():
-                _begun[:] = [heir.port if port is old else port for port in _begun]
-                if _attached.get(old.system) is old:
-                    _attached[old.system] = heir.port
 
 
 def _joining() -> None:
@@ -213,7 +200,7 @@ def _leave() -> None:
         _attached.clear()
         _attaching.clear()
     for port in ports:
-        port.leave(RAY_LEFT)
+        port.session.leave(RAY_LEFT)
 
 
 door.when_joined(_joining)
@@ -222,8 +209,8 @@ door.when_joined(_joining)
 def _tell_news(port: DriverPort) -> None:
     """Tell a new port the news that this process heard before the port existed."""
     for life, tags in tuple(_heard):
-        if life == port.identity.life:
-            port.calls.hear(tags)
+        if life == port.life.identity.life:
+            port.session.calls.hear(tags)
 
 
 def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
@@ -232,5 +219,5 @@ def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
     if (life, heard) not in _heard:
         _heard.append((life, heard))
     for port in (*_begun, *_attached.values()):
-        if port.identity.life == life:
-            port.calls.hear(heard)
+        if port.life.identity.life == life:
+            port.session.calls.hear(heard)

@@ -7,7 +7,6 @@ from math import inf
 from typing import Any
 
 from rayshot.errors import ConfigError, NotReady, SystemRecovering
-from rayshot.runtime.life.keeping_port import KeepingPort
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.life.recovery_news import RecoverySubscription
 from rayshot.runtime.wire.recovery_report import RecoveryReport
@@ -42,7 +41,7 @@ class ComesBack:
         while True:
             late = time.monotonic() >= deadline
             try:
-                recovers = ask("state") == RECOVERING or ask("identity").incarnation > line.port.incarnation
+                recovers = ask("state") == RECOVERING or ask("identity").incarnation > line.port.life.incarnation
                 line.check_running(silent_s)
                 if not recovers:
                     return
@@ -66,14 +65,14 @@ class ComesBack:
         """
         if not callable(callback) or inspect.iscoroutinefunction(callback):
             raise ConfigError(f"on_recovery({callback!r}): give a function that takes a report; it may not be async")
-        port = self._line.port
-        if not isinstance(port, KeepingPort):
+        session, life = self._line.port.session, self._line.port.life
+        if not life.identity.heals:
             raise ConfigError(
                 f"system {self._line.name!r} does not go back to a snapshot by itself, so it never recovers: begin it "
                 "with failure=rayshot.FailureConfig(scope='system')"
             )
-        subscription = RecoverySubscription(callback, port.identity.coordinator, port.incarnation)
-        port.lasting.recoveries.add(subscription)
-        if port.latest.incarnation > port.incarnation:  # it went back before the subscription was known
-            subscription.runs(port.latest.incarnation)
+        subscription = RecoverySubscription(callback, life.identity.coordinator, life.incarnation)
+        session.recoveries.add(subscription)
+        if life.is_over:  # it went back before the subscription was known
+            subscription.runs(session.life.incarnation)
         return subscription

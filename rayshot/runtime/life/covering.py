@@ -1,14 +1,12 @@
 """A program that ends waits until a durable snapshot holds what it told. It asks for one snapshot, not for more."""
 
 import logging
-import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
 
-from rayshot.protocol.driver import Driver
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.door import door
+from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_channel import DriverChannel
 
 log = logging.getLogger("rayshot")
@@ -20,23 +18,11 @@ It is also the pause between two looks whether somebody else's snapshot holds al
 Told = Mapping[DriverChannel, int]
 
 
-class Tells(Protocol):
-    """The port of the driver."""
+def await_covered(port: DriverPort, told: Told, timeout_s: float) -> bool:
+    """Wait at most `timeout_s` seconds until a durable snapshot holds all of `told`, if the system may go back.
 
-    name: str
-    lock: threading.Lock
-    machine: Driver
-
-    @property
-    def latest(self) -> Any:
-        """The port of the present life."""
-
-    def await_taken(self, told: Told, timeout_s: float) -> list[str]:
-        """Wait until all of `told` has arrived. Returns the receivers that it still waits for."""
-
-
-def await_covered(port: Tells, told: Told, timeout_s: float) -> bool:
-    """See DriverPort.await_covered. It asks for another snapshot only if one failed or cannot hold all of `told`."""
+    It asks for another snapshot only if one failed or cannot hold all. Returns whether it is so. Raises SystemDown.
+    """
     now = ask_at = time.monotonic()
     deadline, pause_s = now + timeout_s, LOOK_S
     while not is_covered(port, told) and (now := time.monotonic()) < deadline:
@@ -48,22 +34,23 @@ def await_covered(port: Tells, told: Told, timeout_s: float) -> bool:
     return is_covered(port, told)
 
 
-def is_covered(port: Tells, told: Told) -> bool:
-    """Whether durable snapshots hold all of `told` that left this program, as far as it knows."""
-    return not (_uncovered(port, told) or port.latest.letting_go.owes)
+def is_covered(port: DriverPort, told: Told) -> bool:
+    """Whether durable snapshots hold all of `told` that left this program, as far as it knows, if this matters."""
+    return not port.session.machine.keeps or not (_uncovered(port, told) or port.life.letting_go.owes)
 
 
-def _uncovered(port: Tells, told: Told) -> dict[str, int]:
+def _uncovered(port: DriverPort, told: Told) -> dict[str, int]:
     """The last messages that no durable snapshot is known to hold, by receiver."""
-    with port.lock:
-        lasts = {channel.receiver: port.machine.kept_up_to(channel.receiver, last) for channel, last in told.items()}
+    kept_up_to = port.session.machine.kept_up_to
+    with port.session.lock:
+        lasts = {channel.receiver: kept_up_to(channel.receiver, last) for channel, last in told.items()}
     return {receiver: last for receiver, last in lasts.items() if last}
 
 
-def _is_in_snapshot(port: Tells, told: Told, deadline: float) -> bool:
+def _is_in_snapshot(port: DriverPort, told: Told, deadline: float) -> bool:
     """Ask for a snapshot. Returns whether it holds all of `told`, and the system never goes back behind it."""
-    now = port.latest
-    asked = now.identity.coordinator.snapshot.remote(Order(driver=now.name, life=now.incarnation))
+    life = port.life
+    asked = life.identity.coordinator.snapshot.remote(Order(driver=port.name, life=life.incarnation))
     while not door.wait([asked], timeout=LOOK_S)[0]:
         if is_covered(port, told):
             return True
@@ -76,4 +63,4 @@ def _is_in_snapshot(port: Tells, told: Told, deadline: float) -> bool:
         return False
     kept = _uncovered(port, told)
     holds = all(committed.sent.get(name, 0) >= last or name in committed.ended for name, last in kept.items())
-    return holds and committed.record.advances and not now.letting_go.owes
+    return holds and committed.record.advances and not life.letting_go.owes

@@ -1,4 +1,4 @@
-"""The actors that a driver made and that no durable snapshot holds."""
+"""The actors that a driver made and whose creations it keeps."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,7 +6,10 @@ from rayshot.model.specification import ActorSpecification
 
 
 class Creations:
-    """They are made again if the system goes back to a snapshot without them. Call everything under the lock."""
+    """Each is message 1 to its actor. Call everything except `in` under the lock.
+
+    If the system goes back to a snapshot without such an actor, the driver makes it again.
+    """
 
     def __init__(self) -> None:
         self._made: dict[str, ActorSpecification] = {}
@@ -21,10 +24,10 @@ class Creations:
     def without(self, sent: Mapping[str, int], ended: Collection[str]) -> dict[str, ActorSpecification]:
         """The actors that a cut does not hold, in the order in which they were made.
 
-        The cut has the driver's messages up to these numbers: message 1 to an actor is its creation.
+        The cut has the driver's messages up to these numbers, and these actors have ended in it.
         """
         return {name: made for name, made in self._made.items() if sent.get(name, 0) == 0 and name not in ended}
 
-    def covered(self, sent: Mapping[str, int], ended: Collection[str]) -> None:
-        """A durable snapshot has the driver's messages up to these numbers, and these actors have ended in it."""
-        self._made = self.without(sent, ended)
+    def forget(self, name: str) -> None:
+        """Nobody can need this creation again."""
+        self._made.pop(name, None)

@@ -18,7 +18,7 @@ class Drain:
     def __init__(self, port: DriverPort) -> None:
         self._port = port
         self._told = port.told()
-        self.life = port.incarnation
+        self.life = port.life.incarnation
         """The life in which it was waited for last."""
 
     def wait(self, told_s: float, birth_s: float, until: float = inf) -> list[str]:
@@ -32,13 +32,14 @@ class Drain:
         Returns the receivers of the messages that did not arrive. Raises SystemDown.
         """
         port, awaited = self._port, list[str]()
-        port.births.wait(birth_s, lambda: port.latest.down is not None or time.monotonic() >= until)
+        births = port.session.births
+        births.wait(birth_s, lambda: port.down is not None or time.monotonic() >= until)
         deadline = min(time.monotonic() + told_s, until)
 
         def is_done(timeout_s: float) -> bool:
-            self.life = port.latest.incarnation
-            awaited[:] = port.latest.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
-            return port.births.given_up.issuperset(awaited) or time.monotonic() >= deadline
+            self.life = port.life.incarnation
+            awaited[:] = port.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
+            return births.given_up.issuperset(awaited) or time.monotonic() >= deadline
 
         wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
         return awaited
@@ -51,7 +52,7 @@ class Drain:
         """
         left = {
             channel.receiver: last - sent.get(channel.receiver, 0)
-            for channel, last in self._port.latest.in_this_life(self._told).items()
+            for channel, last in self._told.items()
             if last > sent.get(channel.receiver, 0) and channel.down is None and channel.receiver not in ended
         }
         if left:

@@ -1,15 +1,13 @@
 """The channels of a driver."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.codec import Frame, split_frame
 from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.port import OutPort
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import DriverEffect
 from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import kept
 from rayshot.runtime.channel.batch import InFlight
@@ -20,6 +18,9 @@ from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.transport import DUE, WINDOW, OutChannel, Sender
 from rayshot.runtime.life.calls import Calls
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits so many seconds for a receiver that takes nothing, then raises SystemDown."""
 
@@ -27,13 +28,24 @@ ROOM_WAIT_S = 300.0
 class DriverSender(Sender, Protocol):
     """The driver that sends, in one life of the system."""
 
-    calls: Calls
-    machine: Driver
-    budget: Budget
     starting: set[str]
     """The actors that the driver made and whose creation has not arrived."""
     goes_back: bool
     """Whether the driver has heard that the life is over, and not yet of the next one."""
+
+    def let_go(self) -> None:
+        """If the driver may keep no more, let go of what has arrived, if snapshots fail. Call under the lock."""
+
+    def call_again(self, channel: "DriverChannel") -> None:
+        """Ask the receiver for outcomes that it must give again in this life. Call under the lock."""
+
+
+class Session(Protocol):
+    """The driver through all lives."""
+
+    calls: Calls
+    machine: Driver
+    budget: Budget
 
     def is_in_cluster(self) -> bool:
         """Whether Ray runs in this process; if not, the driver refuses everything from now on. Call under the lock."""
@@ -44,17 +56,8 @@ class DriverSender(Sender, Protocol):
     def heed(self) -> None:
         """Tell the machine of answers that the user's code may have seen already. Call under the lock."""
 
-    def carry_out(self, effects: Iterable[DriverEffect]) -> None:
-        """Do what the machine orders. Call under the lock."""
-
     def recovering(self, detail: str) -> SystemRecovering:
         """The error of those who cannot wait for the next life."""
-
-    def let_go(self) -> None:
-        """If the driver may keep no more, let go of what has arrived, if snapshots fail. Call under the lock."""
-
-    def call_again(self, channel: "DriverChannel") -> None:
-        """Ask the receiver for outcomes that it must give again in this life. Call under the lock."""
 
 
 class DriverChannel(OutChannel):
@@ -73,19 +76,30 @@ class DriverChannel(OutChannel):
     """
 
     # With more than 30 attributes in its dict, Python looks each of them up slowly.
-    __slots__ = ("_budget", "_handed", "_port", "_went_back", "awaited", "fetch", "kept", "mentions", "ordered")
+    __slots__ = (
+        "_budget",
+        "_handed",
+        "_life",
+        "_session",
+        "_went_back",
+        "awaited",
+        "fetch",
+        "kept",
+        "mentions",
+        "ordered",
+    )
 
-    def __init__(self, port: DriverSender, receiver: str) -> None:
-        super().__init__(port, receiver)
+    def __init__(self, session: Session, life: DriverSender, receiver: str) -> None:
+        super().__init__(life, receiver)
         self.awaited: deque[tuple[int, set[str]]] = deque()
         self.mentions: deque[tuple[int, frozenset[str]]] = deque()
         self.fetch: Callable[..., Any] | None = None
-        self.kept = Kept(port.budget)
+        self.kept = Kept(session.budget)
         self.ordered = 0
         self._handed = 0
         self._went_back = False
-        self._port = port
-        self._budget = port.budget
+        self._life, self._session = life, session
+        self._budget = session.budget
 
     append_plain = OutPort.append_plain
 
@@ -101,11 +115,11 @@ class DriverChannel(OutChannel):
 
     def _may_send(self) -> bool:
         """See OutChannel. No message starts Ray anew: a program that is just ending may wait for that for ever."""
-        return super()._may_send() and self._port.is_in_cluster()
+        return super()._may_send() and self._session.is_in_cluster()
 
     def transmit(self, batch: InFlight) -> None:
         """See OutChannel. A batch that is sent again comes here by itself."""
-        if self._port.is_in_cluster():
+        if self._session.is_in_cluster():
             super().transmit(batch)
 
     def renew(self, batch: InFlight) -> None:
@@ -113,7 +127,7 @@ class DriverChannel(OutChannel):
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
-        mentioned = self._port.take_mentioned()
+        mentioned = self._session.take_mentioned()
         with self.lock:
             if mentioned or self.full:
                 if not self.await_room():
@@ -124,13 +138,13 @@ class DriverChannel(OutChannel):
 
     def await_room(self) -> bool:
         """Wait at most ROOM_WAIT_S seconds for room; returns whether there is some. Call under the lock."""
-        self._port.let_go()
+        self._life.let_go()
         return self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S)
 
     def no_room(self) -> SystemDown:
         """The error of a program that has waited in vain for room."""
-        if self._port.goes_back:
-            return self._port.recovering(f"there were no news for {ROOM_WAIT_S:g} s. This message was not sent")
+        if self._life.goes_back:
+            return self._session.recovering(f"there were no news for {ROOM_WAIT_S:g} s. This message was not sent")
         if self._budget.is_spent:
             return SystemStopped(
                 f"no durable snapshot holds what this program told: it keeps {kept.KEPT_BYTES_MAX >> 20:,} MiB for the "
@@ -150,7 +164,7 @@ class DriverChannel(OutChannel):
         Returns the references that the call waits for in the outbox. Until they are ready, no thread of the receiver
         has to wait for this call.
         """
-        self.await_actors(self._port.take_mentioned())
+        self.await_actors(self._session.take_mentioned())
         self.gather()
         self.pending.append(message)
         self.pending_bytes += len(message)
@@ -160,13 +174,13 @@ class DriverChannel(OutChannel):
 
     def must_be_there(self, slot: Slot) -> bool:
         """See OutChannel. Outcomes of this driver's calls too: they bring news that the receiver must hear first."""
-        return slot.kind == VALUE or (slot.kind == OBJECT and self._port.calls.is_unanswered(slot.reference))
+        return slot.kind == VALUE or (slot.kind == OBJECT and self._session.calls.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
         """Hold the next message until those of these actors that are starting have started. Call under the lock."""
         if mentioned:
             self.mentions.append((self.sent + 1, frozenset(mentioned)))
-        if names := self._port.starting & mentioned:
+        if names := self._life.starting & mentioned:
             self.awaited.append((self.sent + 1, names))
             self.hold()
 
@@ -211,7 +225,7 @@ class DriverChannel(OutChannel):
             return
         self.send_ordered()
         while self._call_is_due() and self._may_number() and (credit := self._credit()) > 0:
-            self._port.heed()
+            self._session.heed()
             if self._may_number():  # an answer of a later life may have come
                 self._number(self.batch_size(credit))
                 self.send_ordered()
@@ -223,11 +237,11 @@ class DriverChannel(OutChannel):
 
     def go_on(self) -> None:
         """A later life has begun: send what it needs, if there is anything. Call under the lock."""
-        if self.pending or self._handed < self.ordered or self.receiver in self._port.machine.due:
+        if self.pending or self._handed < self.ordered or self.receiver in self._session.machine.due:
             self.flush()
 
     def _may_number(self) -> bool:
-        if self._port.goes_back or not self._port.machine.may_number:
+        if self._life.goes_back or not self._session.machine.may_number:
             return False
         return bool(self.pending) and self.held_at != 0 and self._handed == self.transported
 
@@ -235,31 +249,31 @@ class DriverChannel(OutChannel):
         """Number the next messages. The machine orders to send them now, or they wait for answers."""
         assert self._handed == self.ordered == self.transported, f"{self.receiver}: messages that left are behind"
         first = self.transported + 1
-        may_leave = bool(self._port.machine.handle(BatchTaken(self.receiver, count)))
+        may_leave = bool(self._session.machine.handle(BatchTaken(self.receiver, count)))
         body, slots = self.take(count)
         self.kept.add(Frame(first, count, body), slots)
         if may_leave:
             self.ordered = self.transported
-        self._port.let_go()
+        self._life.let_go()
 
     def send_ordered(self) -> None:
         """Send the next messages of those that may leave. Call under the lock, if the receiver was found."""
-        while self._handed < self.ordered and len(self.in_flight) < WINDOW and not self._port.goes_back:
+        while self._handed < self.ordered and len(self.in_flight) < WINDOW and not self._life.goes_back:
             last = min(self.ordered, self._last_free())
             if last <= self._handed or (credit := self._credit()) <= 0:
                 break
             frame, slots = self.kept.piece(self._handed + 1, min(last, self._handed + credit))
-            batch = InFlight(frame.first, frame.count, bytes(frame.body), (), self._port.machine.tags)
+            batch = InFlight(frame.first, frame.count, bytes(frame.body), (), self._session.machine.tags)
             batch.slots = slots
             self._handed = batch.last
             self.in_flight[batch.first] = batch
             self.unprocessed.add(batch.last, batch.size + (values_size(slots) if slots else 0))
             self.transmit(batch)
-        self._port.call_again(self)
+        self._life.call_again(self)
 
     def _last_free(self) -> int:
         """The last message before the first one that mentions an actor whose creation has not arrived in this life."""
-        starting = self._port.starting
+        starting = self._life.starting
         if starting:
             for number, names in self.mentions:
                 if number > self._handed and not names.isdisjoint(starting):
@@ -295,7 +309,7 @@ class DriverChannel(OutChannel):
         messages = [message for frame in frames for message in split_frame(frame)]
         self.undeliverable([*messages, *map(self.message_at, range(self.transported + 1, self.sent + 1))], detail)
 
-    def go_back(self, port: DriverSender, arrived: int) -> None:
+    def go_back(self, life: DriverSender, arrived: int) -> None:
         """Go on in a later life, where the receiver has the messages up to number `arrived`. Call under the lock.
 
         What comes late from the life before is for another sender, see OutChannel.
@@ -303,7 +317,7 @@ class DriverChannel(OutChannel):
         assert self.lock.locked()
         assert arrived <= self.transported, f"{self.receiver} has {arrived}, and {self.transported} were told"
         self.gather()
-        self._sender = self._port = port
+        self._sender = self._life = life
         self._went_back = True
         self.peer = self.fetch = self.down = self.ended = self._awaiting_credit = None
         self._connecting = False
@@ -312,7 +326,7 @@ class DriverChannel(OutChannel):
         self._handed = self.ordered = self.unprocessed.processed = arrived
         self.awaited.clear()
         for number, names in self.mentions:
-            if number > self.transported and (awaited := set(names & port.starting)):
+            if number > self.transported and (awaited := set(names & life.starting)):
                 self.awaited.append((number, awaited))
         self.hold()
         self._set_due(DUE[0])

@@ -4,13 +4,12 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from rayshot.errors import SystemDown, SystemStopped
 from rayshot.runtime.door import door
-from rayshot.runtime.life.keeping_port import KeepingPort
+from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.presence import AGAIN_S
-from rayshot.runtime.life.succession import cover
+from rayshot.runtime.life.succession import cover, go_back
 from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import Stop
 
@@ -25,32 +24,26 @@ class Following:
 
     No thread waits for the answers: each is heeded on a thread of its own, and then the next call is made. The
     coordinator answers after some seconds, if there are no news. So a call that brings no answer for SILENT_S was lost
-    with a node or a connection, and is made anew. `go_back` is called with the port whose life is over and the news of
-    the next life.
+    with a node or a connection, and is made anew.
     """
 
-    def __init__(self, port: KeepingPort, go_back: Callable[[KeepingPort, WentBack], None]) -> None:
-        self._first = port
-        self._go_back = go_back
+    def __init__(self, port: DriverPort) -> None:
+        self._port = port
         self._position = 0
-        self._followed = port.incarnation
+        self._followed = port.life.incarnation
         self._asked = 0
         self._ask()
 
-    @property
-    def _port(self) -> KeepingPort:
-        return self._first.latest
-
     def _ask(self) -> None:
-        port = self._port
+        port, life = self._port, self._port.life
         if port.down is None and door.is_joined():
             self._asked += 1
             asked = self._asked
-            news = port.identity.coordinator.news.remote(port.name, port.incarnation, self._position, self._followed)
-            patience = threading.Timer(SILENT_S, port.peers.submit, (lambda: self._lost(asked),))
+            news = life.identity.coordinator.news.remote(port.name, life.incarnation, self._position, self._followed)
+            patience = threading.Timer(SILENT_S, life.peers.submit, (lambda: self._lost(asked),))
             patience.daemon = True
             patience.start()
-            door.when_answered(news, lambda answer: port.peers.submit(lambda: self._answered(answer, asked, patience)))
+            door.when_answered(news, lambda answer: life.peers.submit(lambda: self._answered(answer, asked, patience)))
 
     def _lost(self, asked: int) -> None:
         if asked == self._asked:
@@ -77,11 +70,11 @@ class Following:
 
     def _follow(self) -> None:
         """Tell the coordinator when all that had to be told again has arrived."""
-        port = self._port
+        port, life = self._port, self._port.life
         with contextlib.suppress(SystemDown):
-            if not port.await_taken(port.told(), FOLLOW_S) and port.latest is port:
-                self._followed = port.incarnation
-                port.identity.coordinator.followed.remote(port.name, port.incarnation)
+            if not port.await_taken(port.told(), FOLLOW_S) and not life.is_over:
+                self._followed = life.incarnation
+                life.identity.coordinator.followed.remote(port.name, life.incarnation)
 
     def _heed(self, answer: News | Exception) -> None:
         match answer:
@@ -93,10 +86,10 @@ class Following:
                 cover(self._port, answer)
                 self._position = answer.position
             case WentBack():
-                if answer.identity.incarnation > self._port.incarnation:
-                    self._go_back(self._port, answer)
-                    self._port.lasting.recoveries.runs(answer.identity.incarnation)
-                    self._port.peers.submit(self._follow)
+                if answer.identity.incarnation > self._port.life.incarnation:
+                    go_back(self._port, answer)
+                    self._port.session.recoveries.runs(answer.identity.incarnation)
+                    self._port.life.peers.submit(self._follow)
                 self._position = answer.position
             case _:  # the coordinator is being restarted
                 log.debug("%s hears no news: %s", self._port.name, answer)

@@ -1,58 +1,34 @@
 """A program that exits waits first: its messages leave, and its objects stay until the receivers hold them.
 
 If the system goes back to snapshots by itself, nobody could tell again what was told by a program that is gone. So it
-waits until a snapshot holds this. What its other threads tell while it ends is no part of this, and all its systems and
-their lives share one deadline. A program that was told to end has only the time that is left for this. Then it takes
-part in no system any more: behind Ray's end a message of a thread would start Ray anew, and a program that is just
-ending may wait for that for ever.
+waits until a snapshot holds this. What its other threads tell while it ends is no part of this, and all its systems
+share one deadline. A program that was told to end has only the time that is left for this. Then it takes part in no
+system any more: behind Ray's end a message of a thread would start Ray anew, and a program that is just ending may wait
+for that for ever.
 """
 
 import atexit
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
 from weakref import WeakSet
 
 from rayshot.errors import SystemDown
 from rayshot.runtime.door import door
+from rayshot.runtime.life.covering import Told, await_covered
+from rayshot.runtime.life.driver import DriverPort
 
 SILENT_S = 1.0
 WAIT_S = 30.0
 
-
-class Port(Protocol):
-    """The part of a driver's port that this module uses."""
-
-    @property
-    def latest(self) -> "Port":
-        """The driver's port in the present life."""
-
-    def told(self) -> Mapping[Any, int]:
-        """All messages that were sent until now."""
-
-    def await_taken(self, told: Any, timeout_s: float) -> list[str]:
-        """Wait at most `timeout_s` until `told` has arrived. Returns the receivers it waits for. Raises SystemDown."""
-
-    def await_covered(self, told: Any, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until a snapshot holds `told`, if this matters. Returns whether it is so.
-
-        Raises SystemDown.
-        """
-
-    def leave(self, until: str) -> None:
-        """This program takes part in the system no more, and `until` says since when: refuse everything from now on."""
-
-
-_ports: WeakSet[Port] = WeakSet()
+_ports: WeakSet[DriverPort] = WeakSet()
 _lock = threading.Lock()
-"""Covers the set: a rollback adds a port, and may do so while the program ends."""
+"""Covers the set: a thread may attach while the program ends."""
 _until: list[float] = []
 """The last time of `end_by`, if any."""
 
 
-def wait_at_exit(port: Port) -> None:
+def wait_at_exit(port: DriverPort) -> None:
     """At its exit, let this process wait at most WAIT_S seconds until the messages sent through `port` have arrived."""
     with _lock:
         _ports.add(port)
@@ -69,12 +45,14 @@ def _leave() -> None:
             _wait()
     finally:
         for port in _known():
-            port.leave("it ended: a thread that still tells ends its loop before, or at this error. Nothing was sent")
+            port.session.leave(
+                "it ended: a thread that still tells ends its loop before, or at this error. Nothing was sent"
+            )
 
 
 def _wait() -> None:
     deadline = min([time.monotonic() + WAIT_S, *_until])
-    told = {port: port.told() for port in {port.latest for port in _known()}}
+    told = {port: port.told() for port in _known()}
     for port, numbers in told.items():
         try:
             _await(port, numbers, deadline)
@@ -82,7 +60,7 @@ def _wait() -> None:
             continue  # nothing will arrive any more
 
 
-def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
+def _await(port: DriverPort, told: Told, deadline: float) -> None:
     if awaited := port.await_taken(told, min(SILENT_S, _left_s(deadline))):
         print(  # noqa: T201 - a program that ends gives no other sign of life
             f"rayshot: messages to {', '.join(sorted(awaited))} have not arrived: this program waits for them "
@@ -90,7 +68,7 @@ def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
             file=sys.stderr,
         )
         port.await_taken(told, _left_s(deadline))
-    if not port.await_covered(told, _left_s(deadline)):
+    if not await_covered(port, told, _left_s(deadline)):
         print(  # noqa: T201 - as above
             "rayshot: no snapshot holds yet what this program told, and it waits no longer: that is lost if the "
             "system goes back to an earlier one",
@@ -98,7 +76,7 @@ def _await(port: Port, told: Mapping[Any, int], deadline: float) -> None:
         )
 
 
-def _known() -> tuple[Port, ...]:
+def _known() -> tuple[DriverPort, ...]:
     with _lock:
         return tuple(_ports)
 

@@ -21,27 +21,19 @@ ANSWER_S = 10.0
 
 
 class Line:
-    """The line from one driver to one life of a system. A `closed` line asks nothing any more.
-
-    If the system goes back to its snapshots by itself, the line goes on in its next life.
-    """
+    """The line from one driver to its system. A `closed` line asks nothing any more."""
 
     def __init__(self, identity: HostIdentity, port: DriverPort) -> None:
         self.name = identity.system
         self.coordinator = identity.coordinator
         self.closed = False
-        self._port = port
-
-    @property
-    def port(self) -> DriverPort:
-        """The driver's port in the present life."""
-        return self._port.latest
+        self.port = port
 
     def check_open(self) -> None:
         """Raise SystemStopped if this driver has shut the system down, or its program has left the Ray cluster."""
         if self.closed:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
-        if (left := self.port.lasting.left) is not None:
+        if (left := self.port.session.left) is not None:
             raise left.anew()
 
     def check_running(self, within_s: float | None = None) -> None:
@@ -50,7 +42,7 @@ class Line:
 
     def fate(self, name: str, within_s: float | None = None) -> str:
         """What became of an actor, in words. Raises SystemDown if the system takes no messages any more."""
-        fate = self.ask("fate", name, self.port.incarnation, within_s=within_s)
+        fate = self.ask("fate", name, self.port.life.incarnation, within_s=within_s)
         if isinstance(fate, Stop):
             raise fate.error() from None
         if fate is None:
@@ -84,18 +76,18 @@ class Line:
         return found
 
     def _settled_hosts(self) -> Any:
-        found, port = self.ask("actors"), self.port
-        if not port.keeps:
+        found, life = self.ask("actors"), self.port.life
+        if not life.identity.heals:
             return found
-        if self.ask("fate", port.name, port.incarnation) is None:
+        if self.ask("fate", life.name, life.incarnation) is None:
             time.sleep(FOLLOW_LOOK_S)
             raise SystemRecovering(
                 f"system {self.name!r} went back to its last snapshot, and this program has not followed yet",
                 system=self.name,
             )
-        if port.starting & port.made_again <= found.keys():
+        if life.starting & life.made_again <= found.keys():
             return found
-        port.meet_again()
+        self.port.maker.meet_again(life)
         return self.ask("actors")
 
     def ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -119,9 +111,9 @@ class Line:
         except (door.Unavailable, RayshotError):  # some of our errors are NotReached too
             raise
         except door.NotReached as error:
-            if self.port.has_coordinator:
+            if self.port.session.has_coordinator:
                 raise door.Unavailable(
-                    f"{the_coordinator(self.name)} died, and Ray starts it again", self.port.identity.life
+                    f"{the_coordinator(self.name)} died, and Ray starts it again", self.port.life.identity.life
                 ) from error
             raise SystemStopped(
                 f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",

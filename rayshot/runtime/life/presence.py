@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.naming import is_coordinator
@@ -64,10 +63,9 @@ class Presence:
 
 
 class Orphan(Protocol):
-    """The port of a driver whose coordinator is gone for good."""
+    """A driver whose coordinator is gone for good."""
 
     lock: threading.Lock
-    peers: Peers
     down: Any
 
     @property
@@ -78,25 +76,28 @@ class Orphan(Protocol):
     def has_later_life(self) -> bool:
         """Whether a later life of the system has begun."""
 
+    def find(self, name: str) -> Any | None:
+        """The Ray handle of an actor; None if there is none."""
+
     def close_without(self, detail: str) -> None:
         """Refuse everything from now on."""
 
 
-def outlast_coordinator(port: Orphan, detail: str) -> None:
+def outlast_coordinator(driver: Orphan, detail: str) -> None:
     """Go on while actors answer and no later life has begun, then close."""
     pause_s = LOOK_S
-    while port.down is None and door.is_joined():
-        if port.has_later_life or not _reaches_actors(port):
-            port.close_without(detail)
+    while driver.down is None and door.is_joined():
+        if driver.has_later_life or not _reaches_actors(driver):
+            driver.close_without(detail)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LOOK_S_MAX)
 
 
-def _reaches_actors(port: Orphan) -> bool:
+def _reaches_actors(driver: Orphan) -> bool:
     """Whether any actor that this driver sent to answers or is just slow. True if this driver sent to none."""
-    with port.lock:
-        names = [name for name, channel in port.channels.items() if channel.peer is not None]
-    hosts = [host for host in map(port.peers.find, names) if host is not None]
+    with driver.lock:
+        names = [name for name, channel in driver.channels.items() if channel.peer is not None]
+    hosts = [host for host in map(driver.find, names) if host is not None]
     for ref in [host.receivers.remote() for host in hosts]:
         try:
             door.get(ref, timeout=LOOK_S_MAX)

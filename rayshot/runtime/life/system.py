@@ -96,7 +96,7 @@ class System(ComesBack):
 
     @property
     def _identity(self) -> HostIdentity:
-        return replace(self._begun_as, incarnation=self._port.incarnation)
+        return replace(self._begun_as, incarnation=self._port.life.incarnation)
 
     @property
     def latest(self) -> "System":
@@ -146,7 +146,7 @@ class System(ComesBack):
         Raises ActorNotFound, which lists the actors; SystemDown if the system stopped, SystemRecovering after the wait.
         """
         ask_until_settled(self._line.check_running)
-        self._port.meet(name)
+        self._port.maker.meet(name)
         hosts = self._line.hosts()
         if name not in hosts:
             raise self._line.no_actor(name, hosts)
@@ -161,9 +161,8 @@ class System(ComesBack):
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those hosts that still live."""
-        return {
-            name: self._port.handle_of(name, offer) for name, offer in self._line.ask_actors("hello", hosts).items()
-        }
+        found, handle_of = self._line.ask_actors("hello", hosts), self._port.session.handle_of
+        return {name: handle_of(name, offer) for name, offer in found.items()}
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, the receiver had ended, or it passes over a poison.
@@ -172,7 +171,9 @@ class System(ComesBack):
         process's messages. If an actor's process does not answer, its own are missing, and a warning names it.
         """
         ended, living = self._line.ask("dead_letters"), self._line.ask_actors("dead_letters").values()
-        return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]
+        return [
+            letter for letters in (ended, *living, self._port.session.dead_letters.all()) for letter in letters or ()
+        ]
 
     # Channels --------------------------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ class System(ComesBack):
         self._line.check_running()
         names = [self._name_of(end) for end in (sender, receiver)]
         for name in names:
-            self._port.meet(name)
+            self._port.maker.meet(name)
         hosts = self._line.hosts()
         for name in names:
             if name not in hosts:
@@ -479,7 +480,7 @@ class System(ComesBack):
         self._line.closed = True
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        if door.is_joined() and self._port.lasting.left is None:  # else Ray would look in another cluster
+        if door.is_joined() and self._port.session.left is None:  # else Ray would look in another cluster
             try:
                 take_down(self.name, self._coordinator, self.incarnation)
             except BaseException:  # Ray's control service may not answer now

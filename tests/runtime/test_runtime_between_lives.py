@@ -1,0 +1,157 @@
+"""What threads of a program do while its system goes back to a snapshot, without Ray."""
+
+import threading
+
+import pytest
+
+from rayshot.errors import SystemRecovering
+from rayshot.runtime.life.driver_life import DriverLife
+from tests.runtime.going_back import Thing, World
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def world(monkeypatch):
+    world = World(monkeypatch, "alice", "bob")
+    yield world
+    world.close()
+
+
+def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
+    alice = world.handle("alice")
+    alice.take.tell("x" * 300)
+    world.settle()
+    waiting = threading.Thread(target=alice.take.tell, args=(1,))
+    waiting.start()
+    eventually(lambda: world.session.channel("alice").room._waiters)
+    world.go_back()
+    world.tell_news()
+    world.settle()
+    eventually(lambda: world.session.channel("alice").room._waiters)
+    world.commit()
+    world.settle()
+    waiting.join(10)
+    world.settle()
+    assert world.contents("alice")[1:] == [1]
+
+
+def stop_and_hear_of_it(world):
+    world.handle("alice").take.tell(1)
+    world.settle()
+    world.stop()
+    world.handle("alice").take.tell(2)
+    world.settle()
+
+
+def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_life(world):
+    stop_and_hear_of_it(world)
+    made = Thing.remote(1)
+    made.take.tell(2)
+    world.begin()
+    world.settle()
+    assert world.spawned == [(2, made.name)]
+    assert world.contents(made.name) == [1, 2]
+
+
+@pytest.mark.parametrize("name", [None, "made"])
+def test_an_actor_whose_process_started_just_before_a_rollback_is_made_in_the_next_life(world, monkeypatch, name):
+    def start_late(*made, maker):
+        world.spawn(*made, maker=maker)
+        if world.life == 1:
+            world.go_back()
+            world.settle()
+
+    monkeypatch.setattr("rayshot.runtime.life.maker.spawn_host", start_late)
+    made = Thing.options(**({} if name is None else {"name": name})).remote(1)
+    made.take.tell(2)
+    world.settle()
+    assert [life for life, _ in world.spawned] == [1, 2]
+    assert world.contents(made.name) == [1, 2]
+
+
+def test_a_call_whose_receiver_was_found_just_before_a_rollback_goes_to_the_process_of_the_next_life(
+    world, monkeypatch
+):
+    find = DriverLife.find
+
+    def find_early(life, name):
+        found = find(life, name)
+        if world.life == 1:
+            world.go_back("alice")
+            world.settle()
+        return found
+
+    monkeypatch.setattr(DriverLife, "find", find_early)
+    ref = world.handle("alice").take.remote(1)
+    world.settle()
+    assert ref.value == 1
+    assert world.contents("alice") == [1]
+
+
+def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch):
+    stop_and_hear_of_it(world)
+    with pytest.raises(SystemRecovering, match="no news of its next life"):
+        Thing.options(name="made").remote(1)
+    monkeypatch.setattr("rayshot.runtime.life.session.RECOVERY_WAIT_S", 60.0)
+    making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
+    making.start()
+    world.begin()
+    world.settle()
+    making.join()
+    world.settle()
+    assert world.spawned == [(2, "made")]
+    assert world.contents("made") == [1, 2]
+
+
+def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.life.session.RECOVERY_WAIT_S", 60.0)
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    world.settle()
+    world.stop()
+    alice.take.tell(2)
+    world.settle()
+    assert world.port.life.goes_back
+    alice.take.tell(3)
+    refs = []
+    calling = threading.Thread(target=lambda: refs.append(alice.take.remote(4)))
+    calling.start()
+    eventually(lambda: world.session.news._waiters)
+    world.begin("alice")
+    world.settle()
+    calling.join(10)
+    world.settle()
+    assert refs[0].value == 4
+    assert world.contents("alice") == [1, 2, 3, 4]
+
+
+def test_a_call_does_not_wait_for_ever_for_a_system_that_goes_back(world):
+    alice = world.handle("alice")
+    alice.take.tell(1)
+    world.settle()
+    world.stop()
+    alice.take.tell(2)
+    world.settle()
+    with pytest.raises(SystemRecovering, match="goes back to its last snapshot by itself"):
+        alice.take.remote(2)
+
+
+def test_who_waits_for_what_was_told_waits_again_for_what_had_arrived_in_an_earlier_life(world):
+    room, found = {name: world.session.channel(name).room for name in ("alice", "bob")}, []
+    world.handle("alice").take.tell(1)
+    world.settle()
+    world.handle("bob").take.tell(2)
+    told = world.port.told()
+    waiting = threading.Thread(target=lambda: found.append(world.port.await_taken(told, 60.0)))
+    waiting.start()
+    eventually(lambda: room["bob"]._waiters)
+    world.go_back()
+    world.tell_news()
+    alice = world.hosts["alice"]
+    while other := [event for event in world.events if getattr(event[0], "__self__", None) is not alice]:
+        world.happen(world.events.index(other[0]))
+    eventually(lambda: room["alice"]._waiters)
+    world.settle()
+    waiting.join()
+    assert found == [[]]
