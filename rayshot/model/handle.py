@@ -287,7 +287,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     name = actor.name_in(port.system)
     while True:
         try:
-            return port.channel(name).append(port.codec.end(dropped=False))
+            return port.channel(name).end_receiver()
         except ActorExited:
             return None
         except SystemDown:

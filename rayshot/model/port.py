@@ -20,6 +20,10 @@ class OutPort(Protocol):
         """As `append`, for a tell with few arguments, all numbers: it may be encoded later, together with others."""
         self.append(self.codec.tell(method, args))
 
+    def end_receiver(self) -> None:
+        """Tell the receiver to end when it has handled what was sent before."""
+        self.append(self.codec.end(dropped=False))
+
 
 class Port(Protocol):
     """One process's view of the system it belongs to."""

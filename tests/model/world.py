@@ -18,7 +18,7 @@ from rayshot.model.specification import ActorSpecification
 class Sent(list):
     """The messages of one channel, encoded."""
 
-    append_plain = OutPort.append_plain
+    append_plain, end_receiver = OutPort.append_plain, OutPort.end_receiver
 
     def __init__(self, codec):
         self.codec = codec

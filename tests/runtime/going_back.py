@@ -105,6 +105,7 @@ class Host:
         self.alive = True
         self.unfetched = {}
         self.fetches = {}
+        self.watches = []
         for method in (self.receive, self.result, self.answered, self.hello, self.await_credit, self.watch):
             setattr(self, method.__name__, SimpleNamespace(remote=method))
         self.receive_with = self.probe = SimpleNamespace(remote=None)
@@ -200,7 +201,10 @@ class Host:
         return ref
 
     def watch(self):
-        return Ref(self._world)
+        self.watches.append(Ref(self._world))
+        if not self.alive:
+            fail(self.watches[-1:], DIED())
+        return self.watches[-1]
 
     def die(self):
         """Its process is killed."""
@@ -208,6 +212,8 @@ class Host:
         for refs in self.fetches.values():
             fail(refs, DIED())
         self.fetches.clear()
+        fail(self.watches, DIED())
+        self.watches.clear()
 
 
 def fail(refs, error):

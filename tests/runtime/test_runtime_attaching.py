@@ -4,11 +4,15 @@ import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
+from weakref import WeakValueDictionary
 
 import pytest
 
+import rayshot
 from rayshot.errors import SystemRecovering, SystemStopped
+from rayshot.runtime.door import door
 from rayshot.runtime.life import attaching, driver_life
+from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.states import LOADING, RUNNING
 from tests.runtime.going_back import DIED, Thing, World
 
@@ -63,12 +67,59 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
         world.settle()
         world.commit()
         world.settle()
+    del thing
+    assert remembering(world, names) == {"ended"}
+    assert world.port.life.ended.keys() == {"thing-3", "thing-4"}
+
+
+def remembering(world, names):
+    """The tables of a driver that have any of these names."""
     session, life = world.session, world.port.life
-    tables = {**vars(life), **vars(session), "machine": session.machine._channels, "unborn": session.births._unborn}
+    tables = {**vars(life), **vars(session), **vars(session.births), **vars(session.calls)}
+    tables |= {"machine": session.machine._channels}
     tables |= {name: getattr(session.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
-    found = {name for name, table in tables.items() if isinstance(table, dict | set) and names & set(table)}
-    assert found == {"ended"}
-    assert life.ended.keys() == {"thing-3", "thing-4"}
+    kinds = dict | set | WeakValueDictionary
+    return {name for name, table in tables.items() if isinstance(table, kinds) and names & set(table)}
+
+
+def test_a_driver_of_a_system_that_stops_forgets_actors_that_it_kills(monkeypatch):
+    world = World(monkeypatch, heals=False)
+    monkeypatch.setattr(driver_life, "ENDED_KEPT_MAX", 2)
+    names = {f"thing-{number}" for number in range(5)}
+    for name in sorted(names):
+        thing = Thing.options(name=name).remote(1)
+        thing.take.tell(2)
+        world.settle()
+        rayshot.kill(thing)
+        world.settle()
+        world.hosts[name].die()
+        world.settle()
+    del thing
+    assert remembering(world, names) == {"ended"}
+    assert world.port.life.ended.keys() == {"thing-3", "thing-4"}
+    world.close()
+
+
+def test_a_handle_that_the_program_has_dropped_is_not_remembered(world):
+    for name in ("alice", "bob"):
+        assert world.session.handle_of(name, Offer(frozenset({"take"}), frozenset(), None)).name == name
+    assert remembering(world, {"alice", "bob"}) == set()
+
+
+def test_an_actor_that_ends_while_a_driver_connects_to_it_is_not_remembered(monkeypatch):
+    world = World(monkeypatch, "alice", heals=False)
+    tell = world.handle("alice").take.tell
+
+    def end_meanwhile(_hello):
+        with world.session.lock:
+            world.port.life.end("alice", Ending("it ended"))
+        return Offer(frozenset({"take"}), frozenset(), 7)
+
+    monkeypatch.setattr(door, "get", end_meanwhile)
+    tell(1)
+    world.settle()
+    assert remembering(world, {"alice"}) == {"ended"}
+    world.close()
 
 
 @pytest.fixture

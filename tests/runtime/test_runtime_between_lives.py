@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from rayshot.errors import SystemRecovering
+from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.life.driver_life import DriverLife
 from tests.runtime.going_back import Thing, World
 from tests.waiting import eventually
@@ -70,19 +71,20 @@ def test_an_actor_whose_process_started_just_before_a_rollback_is_made_in_the_ne
     assert world.contents(made.name) == [1, 2]
 
 
+@pytest.mark.parametrize(("owner", "method"), [(DriverLife, "find"), (DriverPort, "_fetch_of")])
 def test_a_call_whose_receiver_was_found_just_before_a_rollback_goes_to_the_process_of_the_next_life(
-    world, monkeypatch
+    world, monkeypatch, owner, method
 ):
-    find = DriverLife.find
+    find = getattr(owner, method)
 
-    def find_early(life, name):
-        found = find(life, name)
+    def find_early(*arguments, **options):
+        found = find(*arguments, **options)
         if world.life == 1:
             world.go_back("alice")
             world.settle()
         return found
 
-    monkeypatch.setattr(DriverLife, "find", find_early)
+    monkeypatch.setattr(owner, method, find_early)
     ref = world.handle("alice").take.remote(1)
     world.settle()
     assert ref.value == 1

@@ -8,8 +8,9 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ActorExited, NameTaken, SystemStopped
+from rayshot.errors import ActorExited, NameTaken, NoAnswer, SystemStopped
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
 from rayshot.runtime.life import attaching, following
 from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.following import Covered
@@ -232,6 +233,39 @@ def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_lat
     alice.take.tell(5)
     world.settle()
     assert world.contents("alice") == [1, 2, 4, 5]
+
+
+def test_how_many_calls_may_wait_at_an_actor_is_known_too_when_its_end_did_not_happen(world):
+    made = Thing.options(max_pending_calls=1).remote(1)
+    world.settle()
+    world.commit()
+    world.hosts[made.name].end()
+    made.take.tell(2)
+    world.settle()
+    with pytest.raises(ActorExited):
+        made.take.tell(3)
+    world.go_back()
+    world.settle()
+    made.take.remote(4)
+    with pytest.raises(door.TooManyCalls):
+        made.take.remote(5)
+
+
+def test_an_outcome_that_was_lost_in_an_earlier_life_is_asked_for_in_the_present_one(world):
+    world.handle("alice").take.remote(1)
+    alice = world.hosts["alice"]
+    while not alice.fetches:
+        world.happen()
+    ((tags, _),) = alice.fetches.values()
+    alice.fetches.clear()
+    world.go_back()
+    world.settle()
+    assert alice.process.outcomes == {1: 1}
+    tags.set(door.Raised("take", "", NoAnswer("it is lost")))
+    world.handle("bob").take.tell(2)
+    world.settle()
+    assert alice.process.outcomes == {}
+    assert world.contents("bob") == [2]
 
 
 def test_a_driver_remembers_only_of_the_last_actors_why_they_ended(world, monkeypatch):

@@ -27,19 +27,9 @@ class Calls:
         self._awaited: set[Any] = set()
         self._fetched_again: dict[int, Any] = {}  # call id -> the reference of the open fetch
         self._news: deque[tuple[SnapshotId, ...]] = deque()
-        self._max: dict[str, int | None] = {}
 
-    def limit(self, receiver: str, calls_max: int | None) -> None:
-        """Let at most `calls_max` calls to the receiver wait for outcomes; None: any number."""
-        self._max[receiver] = calls_max
-
-    def forget(self, receiver: str) -> None:
-        """The receiver has ended."""
-        self._max.pop(receiver, None)
-
-    def check_room(self, receiver: str) -> None:
-        """Raise PendingCallsLimitExceeded if as many calls have no outcome yet as the actor's option allows."""
-        limit = self._max.get(receiver)
+    def check_room(self, receiver: str, limit: int | None) -> None:
+        """Raise PendingCallsLimitExceeded if `limit` calls have no outcome yet: the actor's option allows no more."""
         if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
             self.heed()
             if len(self._unanswered.get(receiver, ())) >= limit:
@@ -106,7 +96,7 @@ class Calls:
             life, tags = unpack_tags(answer)
             return self._machine.handle(OutcomeCame(receiver, call_id, tags, life))
         if isinstance(answer, door.Raised) and isinstance(answer.cause, NoAnswer):  # handled; its outcome is lost
-            return self._machine.handle(OutcomeCame(receiver, call_id, incarnation=self._machine.incarnation))
+            return self._machine.handle(OutcomeCame(receiver, call_id))
         return self._machine.handle(OutcomeLost(receiver, call_id))
 
 

@@ -96,7 +96,7 @@ class DriverPort:
     def _called(self, channel: DriverChannel, fetch: Callable[..., Any], tell: bytes, *, durable: bool) -> Any:
         """Send a call. Call under the lock. Returns references to the tags of the answer and to the outcome."""
         session, calls, receiver = self.session, self.session.calls, channel.receiver
-        calls.check_room(receiver)
+        calls.check_room(receiver, channel.calls_max)
         call_id = calls.next_id()
         gates = channel.put_call(session.codec.call(call_id, tell))
         number = channel.sent if session.machine.keeps or durable else 0

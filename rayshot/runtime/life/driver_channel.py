@@ -39,6 +39,9 @@ class DriverSender(Sender, Protocol):
     def call_again(self, channel: "DriverChannel") -> None:
         """Ask the receiver for outcomes that it must give again in this life. Call under the lock."""
 
+    def watch(self, name: str) -> None:
+        """Learn when an actor ends to which nothing may be sent any more."""
+
 
 class Session(Protocol):
     """The driver through all lives."""
@@ -72,28 +75,21 @@ class DriverChannel(OutChannel):
     receiver could send the actor a message, and a cut could hold this message without the actor. `awaited` has
     (number, actors) of the held messages, in order. `mentions` has those of all messages that mention actors whose
     creation may have to be sent again too. `fetch` makes the Ray call that waits for a call's outcome; it is None
-    before the first call.
+    before the first call. `calls_max` is how many calls may wait for outcomes at once; None: any number.
     """
 
     # With more than 30 attributes in its dict, Python looks each of them up slowly.
     __slots__ = (
-        "_budget",
-        "_handed",
-        "_life",
-        "_session",
-        "_went_back",
-        "awaited",
-        "fetch",
-        "kept",
-        "mentions",
+        "_budget", "_handed", "_life", "_session", "_went_back", "awaited", "calls_max", "fetch", "kept", "mentions",
         "ordered",
-    )
+    )  # fmt: skip
 
     def __init__(self, session: Session, life: DriverSender, receiver: str) -> None:
         super().__init__(life, receiver)
         self.awaited: deque[tuple[int, set[str]]] = deque()
         self.mentions: deque[tuple[int, frozenset[str]]] = deque()
         self.fetch: Callable[..., Any] | None = None
+        self.calls_max: int | None = None
         self.kept = Kept(session.budget)
         self.ordered = 0
         self._handed = 0
@@ -135,6 +131,11 @@ class DriverChannel(OutChannel):
                 if self.down is None:  # while this thread waited, others sent: only now the message has its number
                     self.await_actors(mentioned)
             self.put(message)
+
+    def end_receiver(self) -> None:
+        """See OutPort. Perhaps nothing else shows this driver that the receiver has ended."""
+        super().end_receiver()
+        self._life.watch(self.receiver)
 
     def await_room(self) -> bool:
         """Wait at most ROOM_WAIT_S seconds for room; returns whether there is some. Call under the lock."""

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rayshot.errors import ActorExited, NoAnswer, SystemRecovering, SystemStopped
@@ -147,9 +148,10 @@ class DriverLife:
         with self.lock:
             if self.is_over:
                 return
-            if offer is not None and not session.dropped.holds(receiver):
-                session.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
-                session.calls.limit(receiver, offer.calls_max)
+            if offer is not None:
+                channel.calls_max = offer.calls_max
+                if (known := session.handles.get(receiver)) is not None:
+                    known._methods = offer.methods  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             channel.fetch = handle.result.remote
             channel.flush()
@@ -175,13 +177,21 @@ class DriverLife:
 
     def watch(self, name: str) -> None:
         """Learn when an actor ends to which nothing is sent any more: otherwise this driver would never forget it."""
-        handle = self.peers.find(name)
-        if handle is not None:
+        self._insist(lambda: self._watch(name))
+
+    def _watch(self, name: str) -> None:
+        handle = self.find(name)
+        if handle is None:
+            self.learn_why(name)
+        else:
             door.when_answered(handle.watch.remote(), lambda _: self._ask_why(name))
 
     def _ask_why(self, receiver: str) -> None:
         """As `learn_why`, in the background, and until the coordinator can be reached."""
-        self.peers.insist(lambda: self.learn_why(receiver), lambda: self.is_over or self._session.down is not None)
+        self._insist(lambda: self.learn_why(receiver))
+
+    def _insist(self, task: Callable[[], None]) -> None:
+        self.peers.insist(task, lambda: self.is_over or self._session.down is not None)
 
     def learn_why(self, receiver: str, within_s: float | None = None) -> None:
         """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down.
@@ -219,8 +229,6 @@ class DriverLife:
         if len(self.ended) > ENDED_KEPT_MAX:
             del self.ended[next(iter(self.ended))]
         self._started(receiver)
-        session.handles.pop(receiver, None)
-        session.calls.forget(receiver)
         self.peers.forget(receiver)
         session.births.forget(receiver)
         channel = session.channels.get(receiver)

@@ -81,7 +81,7 @@ class Maker:
         channel = session.channel_to(name)
         if channel.down is not None:
             raise channel.down.anew()
-        session.calls.limit(name, specification.calls_max)
+        channel.calls_max = specification.calls_max
         session.creations.add(name, specification)
         session.life.starting.add(name)
         session.births.add(name)

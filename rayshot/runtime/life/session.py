@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, assert_never
+from weakref import WeakValueDictionary
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.codec import Codec
@@ -45,8 +46,8 @@ class DriverSession:
 
     `label` is the name under which the program attached, if any. `life` is the present life of the system; a rollback
     begins another one, and then `news` is notified. The channels stay the same. `handles` are the handles that the
-    driver gave out, by name. `down` is the error of a system that is over, `left` that of a program that has left the
-    Ray cluster.
+    driver gave out and the program still has, by name. `down` is the error of a system that is over, `left` that of a
+    program that has left the Ray cluster.
     """
 
     life: PresentLife
@@ -66,7 +67,7 @@ class DriverSession:
         self.budget = Budget(limited=identity.heals)
         self.dead_letters = DeadLetters()
         self.dead_letters.life = identity.incarnation
-        self.handles: dict[str, ActorHandle] = {}
+        self.handles: WeakValueDictionary[str, ActorHandle] = WeakValueDictionary()
         self.dropped = Dropped(end_dropped)
         self.recoveries = RecoveryNews()
         self.down: SystemDown | None = None
