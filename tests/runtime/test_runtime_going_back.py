@@ -168,6 +168,42 @@ def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
     assert world.handled("alice") == [["take", 1, "made"]]
 
 
+class Looked(list):
+    """A list that counts how many of its items anybody looks at."""
+
+    count = 0
+
+    def __getitem__(self, place):
+        found = super().__getitem__(place)
+        self.count += len(found) if isinstance(place, slice) else 1
+        return found
+
+    def __iter__(self):
+        self.count += len(self)
+        return super().__iter__()
+
+
+def test_while_an_actor_is_starting_a_driver_does_not_look_through_all_mentions_that_have_left(world):
+    made, alice, channel = Thing.options(name="made").remote(1), world.handle("alice"), world.session.channel("alice")
+    world.settle()
+    for number in range(500):
+        alice.take.tell(number, made)
+    world.settle()
+    assert len(channel.mentions) == 500
+    channel.mentions = Looked(channel.mentions)
+    Thing.options(name="late").remote(2)
+    late = world.events.pop()  # it leads to its start
+    for number in range(500, 520):
+        alice.take.tell(number)
+        while world.events:
+            world.happen()
+    assert world.hosts["alice"].process.arrived == 520
+    assert world.port.life.starting == {"late"}
+    assert channel.mentions.count < 1000
+    world.events.append(late)
+    world.settle()
+
+
 @pytest.mark.acceptance("P6")
 def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollback(world, monkeypatch):
     Thing.options(name="made").remote(1)

@@ -1,6 +1,8 @@
 """The channels of a driver."""
 
+from bisect import bisect_right
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
@@ -14,7 +16,7 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.beside import values_size
 from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.kept import Budget, Kept
-from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
+from rayshot.runtime.channel.outbox import BATCH_MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.transport import DUE, WINDOW, OutChannel, Sender
 from rayshot.runtime.life.calls import Calls
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits so many seconds for a receiver that takes nothing, then raises SystemDown."""
+_NUMBER = itemgetter(0)
 
 
 class DriverSender(Sender, Protocol):
@@ -87,7 +90,7 @@ class DriverChannel(OutChannel):
     def __init__(self, session: Session, life: DriverSender, receiver: str) -> None:
         super().__init__(life, receiver)
         self.awaited: deque[tuple[int, set[str]]] = deque()
-        self.mentions: deque[tuple[int, frozenset[str]]] = deque()
+        self.mentions: list[tuple[int, frozenset[str]]] = []
         self.fetch: Callable[..., Any] | None = None
         self.calls_max: int | None = None
         self.kept = Kept(session.budget)
@@ -273,13 +276,22 @@ class DriverChannel(OutChannel):
         self._life.call_again(self)
 
     def _last_free(self) -> int:
-        """The last message before the first one that mentions an actor whose creation has not arrived in this life."""
+        """The last message before the first one that mentions an actor whose creation has not arrived in this life.
+
+        It may be an earlier one, where more than one batch may leave.
+        """
         starting = self._life.starting
-        if starting:
-            for number, names in self.mentions:
-                if number > self._handed and not names.isdisjoint(starting):
-                    return number - 1
-        return self.ordered
+        if not starting:
+            return self.ordered
+        last = min(self.ordered, self._handed + BATCH_MESSAGES_MAX)  # no batch has more
+        for number, names in self.mentions[self._mentions_up_to(self._handed) : self._mentions_up_to(last)]:
+            if not names.isdisjoint(starting):
+                return number - 1
+        return last
+
+    def _mentions_up_to(self, last: int) -> int:
+        """How many of `mentions` are for messages up to number `last`. All may be kept: none is looked through."""
+        return bisect_right(self.mentions, last, key=_NUMBER)
 
     # What is kept ------------------------------------------------------------------------------------------------
 
@@ -288,8 +300,7 @@ class DriverChannel(OutChannel):
         assert self.lock.locked()
         assert last <= self.transported, f"{last} to {self.receiver} is released, and {self.transported} were told"
         self.kept.release(last)
-        while self.mentions and self.mentions[0][0] <= last:
-            self.mentions.popleft()
+        del self.mentions[: self._mentions_up_to(last)]
 
     def discard(self) -> None:
         """The receiver has ended for good, so nothing of this is needed again. Call under the lock."""
