@@ -326,7 +326,14 @@ class LifeFenced:
 
 @dataclass(frozen=True, slots=True)
 class StopWanted:
-    """A person stops the system, or it cannot go on for another reason."""
+    """A person ends the system."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """It cannot go on, for a reason that nobody expects."""
 
     detail: str
 
@@ -351,6 +358,7 @@ RecoveryEvent = (
     | DriverDied
     | SavepointStored
     | LifeFenced
+    | Defect
     | StopWanted
 )
 

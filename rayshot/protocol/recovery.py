@@ -49,6 +49,7 @@ from rayshot.protocol.recovering import (
     Began,
     BeginLife,
     CommitWritten,
+    Defect,
     DriverDied,
     LetGo,
     LifeBegan,
@@ -154,7 +155,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
     LoadRefused: {_LOADING: Move("_load_refused", (_LOADING, _STOPPED))},
     PatienceOver: {_LOADING: _STOPS, **dict.fromkeys((_RUNNING, _WAITING, _MARKING))},
     LifeMarked: {_WAITING: None, _MARKING: Move("_life_marked", (_RUNNING,))},
-    MarkRefused: {_WAITING: None, _MARKING: Move("_refused", (_MARKING,))},
+    MarkRefused: {_WAITING: None, _MARKING: Move("_mark_refused", (_MARKING, _STOPPED))},
     PauseOver: {
         _WAITING: Move("_begin_now", (_WAITING,)),
         _LOADING: Move("_load_now", (_LOADING,)),
@@ -167,15 +168,16 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
         _WAITING: Move("_committed", (_WAITING,)),
     },
     DriverDied: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
-    SavepointStored: {_RUNNING: Move("_savepoint_stored", (_STOPPED,)), _WAITING: None},
+    SavepointStored: dict.fromkeys((_RUNNING, _WAITING, _STOPPED), Move("_savepoint_stored", (_STOPPED,))),
     LifeFenced: {**dict.fromkeys(_GOES_ON, _STOPS), _WAITING: None},
+    Defect: dict.fromkeys(_GOES_ON, _STOPS),
     StopWanted: dict.fromkeys(_GOES_ON, _STOPS),
 }
 """By event and phase, what the machine does. None: nothing. A life that is over loses no process, and its mark does not
-count; and while the system goes back nobody may let go, as its snapshot may be chosen already. If it is a savepoint
-with which a person stops the system, or the storage is another life's, then the answer to BeginLife says so. A pair
-that is not here cannot come: `handle` fails with an assertion. News of an earlier life, start or pause do not come so
-far, and a machine that has stopped does nothing any more."""
+count; and while the system goes back nobody may let go, as its snapshot may be chosen already. If another life has the
+storage, the answer to BeginLife says so. A pair that is not here cannot come: `handle` fails with an assertion. News of
+an earlier life, start or pause do not come so far. A machine that has stopped only hears still of the savepoint with
+which a person wanted to stop it: that is why, whatever died meanwhile."""
 
 
 @dataclass(slots=True)
@@ -226,9 +228,9 @@ class Recovery:
     def handle(self, event: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         before = self.phase
-        if before is Phase.STOPPED or self._is_late(event):
-            return ()
         moves = MOVES[type(event)]
+        if self._is_late(event) or (before is Phase.STOPPED and before not in moves):
+            return ()
         assert before in moves, f"this cannot come in life {self.life}, {before.value} for {self.detail!r}: {event}"
         move = moves[before]
         if move is None:
@@ -433,11 +435,16 @@ class Recovery:
     def _savepoint_stored(self, event: SavepointStored) -> tuple[RecoveryEffect, ...]:
         return self._stop_with(event.snapshot)
 
+    def _mark_refused(self, event: MarkRefused) -> tuple[RecoveryEffect, ...]:
+        if self.restores:
+            return self._stop(event.detail)
+        return self._refused(event)
+
     def _stop_with(self, savepoint: SnapshotId) -> tuple[RecoveryEffect, ...]:
         return self._stop(f"it was stopped with the savepoint {savepoint}", savepoint=savepoint)
 
     def _stop_wanted(
-        self, event: StopWanted | StarterDied | PatienceOver | NoWayBack | LifeFenced
+        self, event: StopWanted | Defect | StarterDied | PatienceOver | NoWayBack | LifeFenced
     ) -> tuple[RecoveryEffect, ...]:
         return self._stop(event.detail)
 

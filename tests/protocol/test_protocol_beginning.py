@@ -14,8 +14,6 @@ from rayshot.protocol.recovering import (
     MarkLife,
     MarkRefused,
     PatienceOver,
-    Pause,
-    PauseOver,
     ProcessLoaded,
     ProcessLost,
     RecoveryEffect,
@@ -83,9 +81,6 @@ def test_a_restore_is_steps_three_to_five_of_a_rollback_and_survives_its_program
     assert machine.restores
     assert tell(machine, StarterDied(3, "its program died")) == ()
     assert tell(machine, ProcessLoaded(3, "alice", 1), ProcessLoaded(3, "bob", 1)) == (MarkLife(3),)
-    (pause,) = tell(machine, MarkRefused(3, "nobody answers"))
-    assert isinstance(pause, Pause)
-    assert tell(machine, PauseOver(pause.number)) == (MarkLife(3),)
     assert tell(machine, LifeMarked(3)) == (ResumeLife(3),)
     assert (machine.phase, machine.restores) == (Phase.RUNNING, False)
 
@@ -112,6 +107,12 @@ def test_a_restore_fails_at_once_where_a_rollback_would_try_again() -> None:
     assert effects == (StopSystem("bob", "the storage is away"),)
 
 
+def test_a_restore_whose_mark_is_refused_fails_too() -> None:
+    machine = restoring()
+    tell(machine, ProcessLoaded(3, "alice", 1), ProcessLoaded(3, "bob", 1))
+    assert tell(machine, MarkRefused(3, "nobody answers")) == (StopSystem(None, "nobody answers"),)
+
+
 def test_the_patience_with_a_restore_is_over_once() -> None:
     over = PatienceOver(3, "there is no room for bob")
     assert tell(restoring(), over) == (StopSystem(None, "there is no room for bob"),)
@@ -130,13 +131,18 @@ def test_a_loss_while_a_restore_is_marked_ends_the_life(policy: RecoveryPolicy) 
     assert effects == ((StopSystem("bob", "bob died"),) if policy is NEVER_BACK else goes_back)
 
 
-def test_a_savepoint_ends_a_life_that_runs_and_not_one_that_goes_back() -> None:
-    savepoint = SnapshotId(1, COORDINATOR, 7)
-    (stop,) = tell(running(1), SavepointStored(1, savepoint))
+@pytest.mark.parametrize("policy", [NEVER_BACK, RecoveryPolicy()], ids=["stops", "heals"])
+@pytest.mark.parametrize("dies", [False, True], ids=["all live", "one dies"])
+def test_a_savepoint_is_why_a_system_stopped_also_if_a_process_died_meanwhile(
+    policy: RecoveryPolicy, dies: bool
+) -> None:
+    savepoint, machine = SnapshotId(1, COORDINATOR, 7), running(1, policy)
+    if dies:
+        tell(machine, lost())
+    (stop,) = tell(machine, SavepointStored(1, savepoint))
     assert stop == StopSystem(None, f"it was stopped with the savepoint {savepoint}", savepoint)
-    machine = running(1)
-    tell(machine, lost())
-    assert tell(machine, SavepointStored(1, savepoint)) == (), "the answer to BeginLife says it"
+    assert machine.phase is Phase.STOPPED
+    assert tell(machine, SavepointStored(2, savepoint)) == ()
 
 
 def test_a_life_whose_storage_is_anothers_stops_but_its_own_rollback_fences_it_too() -> None:

@@ -153,6 +153,46 @@ def test_a_storage_that_is_taken_just_before_the_system_runs_again_is_no_defect(
     assert words_of_processes().count("a defect of rayshot") == before
 
 
+def test_a_coordinator_that_takes_over_and_goes_back_says_nothing_of_threads(new_system):
+    system, _ = started(new_system)
+    die_at(system, "before_rollback")
+    kill(system, "post1")
+    until_it_runs(system)
+    assert "cannot join thread" not in words_of_processes()
+
+
+def test_the_process_of_an_actor_that_joins_while_the_system_goes_back_does_not_stay(new_system, tmp_path):
+    system, _ = started(new_system)
+    coordinator, gate, prefix = system._identity.coordinator, tmp_path / "gate", f"rayshot/{system.name}/1/"
+
+    def write_slowly(coordinator):
+        from rayshot.runtime.door import door
+
+        write, coordinator.writes = door.write_note, []
+
+        def slow(key, data):
+            if key == f"{prefix}actor/late":
+                coordinator.writes.append(key)
+                eventually(gate.exists, 60)
+            write(key, data)
+
+        door.write_note = slow
+
+    ray.get(coordinator.__ray_call__.remote(write_slowly))
+    late = Post.options(name="late").remote()
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: self.writes)), 60)
+    kill_in(report(system), "post1")
+    until_it_runs(system)
+    gate.touch()
+    system.wait_until_running(30)
+    assert ray.get(late.read.remote()) == 0
+
+    def names():
+        return [one["name"] for one in ray.util.list_named_actors(all_namespaces=True)]
+
+    eventually(lambda: f"{prefix}actor/late" not in names(), 60)
+
+
 def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
     system, _ = started(new_system)
     coordinator = system._identity.coordinator

@@ -226,7 +226,9 @@ def test_a_host_that_went_back_in_its_place_and_is_lost_before_the_life_runs_giv
     known._vaults["near"] = "a vault"
 
     def join(host, life):
-        known.join("alice", "near", Living(host, f"rayshot/s/{life}/actor/alice", {}), "a vault", watched=False)
+        living = Living(host, f"rayshot/s/{life}/actor/alice", {})
+        known.admit("alice", living)
+        known.join("alice", "near", living, "a vault", watched=False)
 
     join("the first", 1)
     with pytest.raises(NameTaken):
@@ -241,9 +243,11 @@ def test_the_hosts_of_a_life_that_went_back_are_watched_once_all_are_loaded():
     heard, alice = [], Watched()
     known = Members("bank", Issuer(2, 0), "/shots", lambda *news: heard.append(news), held_lock())
     known._vaults["near"] = "a vault"
-    known.join("alice", "near", Living(alice, "rayshot/s/2/actor/alice", {}), "a vault", watched=False)
+    living = Living(alice, "rayshot/s/2/actor/alice", {})
+    known.admit("alice", living)
+    known.join("alice", "near", living, "a vault", watched=False)
     assert len(alice.news) == 0, "who loads it sees its death"
-    known.watch_all()
+    known.watch("alice")
     assert len(alice.news) == 1
     alice.fail(RuntimeError("gone"))
     assert eventually(lambda: heard or None) == [("alice", "gone")]

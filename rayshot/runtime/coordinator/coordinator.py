@@ -115,13 +115,14 @@ class Coordinator(Enrolling, Questions):
     def join(self, identity: HostIdentity, node: str, handle: Any, ray_name: str) -> Joined | None:
         """An actor's process has started: it is a member from now on. Raises ActorExited for a used name.
 
-        Returns None if the life for which it was made is over. Then the process is ended.
+        Returns None if it is of no use, as the life for which it was made is over. Then the process is ended.
         """
-        if (life := self._life_of(identity.incarnation)) is None:
-            log.info("%s was made for life %d, which is over: it is ended", identity.name, identity.incarnation)
+        life = self._life_of(identity.incarnation)
+        living = Living(handle, ray_name, identity.options)
+        if life is None or (joined := life.join(identity.name, node, living)) is None:
+            log.info("%s was made for life %d, and is of no use: it is ended", identity.name, identity.incarnation)
             threading.Timer(END_S, door.kill, (handle,)).start()
             return None
-        joined = life.join(identity.name, node, Living(handle, ray_name, identity.options))
         if identity.maker in self.dead_drivers:  # it died before this host was a member
             with life.lock:
                 life.members.tell(identity.name, "driver_died", identity.maker)
@@ -240,12 +241,14 @@ class Coordinator(Enrolling, Questions):
         self._healer.restore(order)
 
     @door.method("wait", again=True)
-    def restored(self, within_s: float) -> RestoreProgress:
-        """How far the restore is, when it is over, and after `within_s` seconds at the latest."""
+    def restored(self, trouble: str, within_s: float) -> RestoreProgress:
+        """How far the restore is, when it is over or has another `trouble`, and after `within_s` seconds at last."""
         deadline = time.monotonic() + within_s
-        while not (progress := self._healer.progress()).is_over and time.monotonic() < deadline:
+        while True:
+            progress = self._healer.progress()
+            if progress.is_over or progress.trouble != trouble or time.monotonic() >= deadline:
+                return progress
             time.sleep(TICK_S)
-        return progress
 
     @door.method("ask")
     def shutdown(self, detail: str) -> None:

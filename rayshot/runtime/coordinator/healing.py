@@ -18,6 +18,7 @@ from rayshot.errors import ConfigError, Damaged, Fenced, RayshotError, StoreErro
 from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
+    Defect,
     LifeBegan,
     LifeMarked,
     LoadProcess,
@@ -33,7 +34,6 @@ from rayshot.protocol.recovering import (
     RecoveryEvent,
     RestoreWanted,
     ResumeLife,
-    SavepointStored,
     StopHandlers,
     StopSystem,
     StopWanted,
@@ -115,7 +115,7 @@ class Healer:
         self._life: Life
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._spares = Spares(settings.system, settings.failure.spares, settings.hash_seed)
-        self._loader = Loader(self._spares, self._work.put, self._hear_of_load, self._is_wanted)
+        self._loader = Loader(self._spares, self.lock, self._work.put, self._hear_of_load, self._is_wanted)
         self._options: dict[str, Mapping[str, Any]] = {}
         self._silence, self._silence_of_vaults = Silence(), Silence(kill=door.restart)
         self._writer = new_writer(owner)
@@ -127,6 +127,8 @@ class Healer:
         self._origin: Origin | None = None
         self._stopwatch = Stopwatch(time.time())
         self._leases = ExitStack()
+        self._cause: RayshotError | None = None
+        """The error of the process for which the system stopped, if it refused its state."""
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
 
     def lead(self, life: Life) -> None:
@@ -182,14 +184,16 @@ class Healer:
                 self._stopwatch.lap("pause")
             try:
                 effects = self._machine.handle(event)
-            except AssertionError as error:
+                phase = self._machine.phase
+                if phase is not before:
+                    log.info("system %r: %s: %s", self._settings.system, phase.value, self._machine.detail)
+                for effect in effects:
+                    self._carry_out(effect, event)
+            except Exception as error:  # on whatever thread: otherwise the system would stay as it is for ever
                 log.exception("system %r cannot go on, a defect of rayshot", self._settings.system)
-                effects = self._machine.handle(StopWanted(f"it could not go on: {error}"))
-            phase = self._machine.phase
-            if phase is not before:
-                log.info("system %r: %s: %s", self._settings.system, phase.value, self._machine.detail)
-            for effect in effects:
-                self._carry_out(effect, event)
+                defect = Defect(f"it could not go on: {error!r}")
+                for effect in self._machine.handle(defect):
+                    self._carry_out(effect, defect)
             is_over, life = self._machine.phase in (Phase.WAITING, Phase.STOPPED), self._life
             assert is_over == (life.end is not None), f"life {life.incarnation}, {self._machine.phase}: {life.end}"
 
@@ -211,7 +215,8 @@ class Healer:
             self._loader.left = {**members.find_living(), **self._loader.left}
 
     def _hear_of_load(self, event: RecoveryEvent) -> None:
-        if isinstance(self._loader.cause, Damaged) and self._origin is not None:
+        found = isinstance(event, ProcessLost) and event.hopeless and self._loader.causes.get(event.process)
+        if isinstance(found, Damaged) and self._origin is not None:
             keyring = self._keyring()
             self._way = "" if keyring is None else find_way_past(self._origin, self._settings, keyring)
         self.hear(event)
@@ -236,7 +241,7 @@ class Healer:
                 self._report()
                 self._work.put(self._clear_up)
             case StopSystem():
-                self._stop(effect, wanted=isinstance(event, StopWanted | SavepointStored))
+                self._stop(effect, event)
             case Pause(number, seconds):
                 timer = threading.Timer(seconds, self.hear, (PauseOver(number),))
                 timer.daemon = True
@@ -252,9 +257,7 @@ class Healer:
 
     def _leave_life(self, process: str | None) -> None:
         assert self.lock.is_held, "a life is left under the lock"
-        lost = f"{process} was lost: " if process else ""
-        left = self._life.leave(process, lost + self._machine.detail)
-        self._loader.left |= left
+        self._loader.left |= self._life.leave(process, self._machine.detail)
         self._options |= self._life.members.options
         self._loader.start({})
         self._writer = new_writer(self._owner)
@@ -270,7 +273,7 @@ class Healer:
             self._life.incarnation, snapshot, order.process, order.detail, watch.at, watch.seconds, watch.laps
         )
         self._reports.append(report)
-        self._life.count(report)
+        self._life.metrics.went_back(report.phases)
         log.warning(
             "system %r runs again after %.2f s, in life %d, from snapshot %s; %s: %s (%s)",
             *(self._settings.system, report.seconds, report.life, report.snapshot, report.actor or "coordinator"),
@@ -278,15 +281,17 @@ class Healer:
             ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.phases.items()),
         )
 
-    def _stop(self, effect: StopSystem, *, wanted: bool) -> None:
+    def _stop(self, effect: StopSystem, event: RecoveryEvent) -> None:
         assert self.lock.is_held, "a system stops under the lock"
         life, name = self._life, (self._settings.system, self._settings.storage)
         if effect.savepoint is None:
             stop = Stop(*name, effect.process, effect.detail, way=self._way)
         else:
             stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.advanced)
-        life.stop(stop)
-        if not wanted:
+        self._cause = self._loader.causes.get(effect.process or "")
+        is_shut_down = isinstance(event, StopWanted)
+        life.stop(stop, told=not is_shut_down)
+        if effect.savepoint is None and not is_shut_down:
             log.error("%s", stop.error())
         for living in self._loader.left.values():
             living.host.stop.remote(life.issuer, stop)
@@ -309,7 +314,7 @@ class Healer:
                 work()
             except Exception as error:
                 log.exception("system %r cannot go on, a defect of rayshot", self._settings.system)
-                self.hear(StopWanted(f"it could not go on: {error!r}"))
+                self.hear(Defect(f"it could not go on: {error!r}"))
 
     def _begin_life(self, order: BeginLife) -> None:
         assert not self.lock.is_held, "the log is written without the lock"
@@ -362,8 +367,9 @@ class Healer:
             self._loader.start(plans)
             self._stopwatch.lap("record")
             self.hear(LifeBegan(self._life.incarnation, tuple(sorted(plans)), began.past, over))
-        for name in self._loader.left.keys() - plans.keys():
-            door.kill(self._loader.left.pop(name).host)  # it was made behind the snapshot
+            behind = [self._loader.left.pop(name) for name in self._loader.left.keys() - plans.keys()]
+        for living in behind:  # they were made behind the snapshot
+            door.kill(living.host)
 
     def _is_over(self, letter: Letter, plan: "LoadPlan | None") -> bool:
         """Whether the snapshot of the life that begins holds this message as handled, or nobody can tell it again."""
@@ -397,11 +403,15 @@ class Healer:
     def _clear_up(self) -> None:
         """The life runs, and nobody waits for this any more."""
         self._leases.close()
-        if self._order is not None:
+        if self._order is None:
+            return
+        for driver in self._dead_drivers() - self._dead_then:
+            with self.lock:
+                self._life.members.tell_all("driver_died", driver)
+        try:
             self._life.forget_earlier()
-            for driver in self._dead_drivers() - self._dead_then:
-                with self.lock:
-                    self._life.members.tell_all("driver_died", driver)
+        except door.CallFailed as error:
+            log.info("system %r: the rosters of earlier lives stay for now: %s", self._settings.system, error)
 
     def _end_spares(self) -> None:
         self._leases.close()
@@ -413,27 +423,31 @@ class Healer:
     def restore(self, order: Restoration) -> None:
         """A person restores the system so. From now on this needs the program no more: see `progress`.
 
-        Raises ConfigError if the life began otherwise; SnapshotDeleted, Fenced, StoreError.
+        Raises ConfigError if the life began otherwise, SystemDown if it was stopped; SnapshotDeleted, StoreError.
         """
         assert not self.lock.is_held, "the log is written without the lock"
+        if (over := self._life.over) is not None:
+            raise over
         if self._machine.phase is not Phase.NEW:
             raise ConfigError(f"system {self._settings.system!r} is {self._life.state}: it cannot be restored now")
         view = open_storage(order.origin or self._settings.storage).system(self._settings.system)
         with ExitStack() as stack:
             stack.enter_context(reading(view.log, order.snapshot))
             self._life.restore(order)
-            self._leases = stack.pop_all()
-        with self.lock:
-            self._patience_s = order.patience_s
-            self._loader.start(order.plans)
-            self.hear(RestoreWanted(self._life.incarnation, tuple(order.plans)))
+            with self.lock:
+                if (over := self._life.over) is not None:  # its program died meanwhile
+                    raise over
+                self._patience_s = order.patience_s
+                self._loader.start(order.plans, order.patience_s)
+                self.hear(RestoreWanted(self._life.incarnation, tuple(order.plans)))
+                self._leases = stack.pop_all()
 
     def progress(self) -> RestoreProgress:
         """How far the restore is."""
         with self.lock:
             machine = self._machine
             is_over = machine.phase is not Phase.NEW and not machine.restores
-            return RestoreProgress(is_over, machine.waiting, machine.trouble, self._life.stopped, self._loader.cause)
+            return RestoreProgress(is_over, machine.waiting, machine.trouble, self._life.stopped, self._cause)
 
     # Looking ---------------------------------------------------------------------------------------------------
 
@@ -452,8 +466,7 @@ class Healer:
         now, life = time.monotonic(), self._life
         self._loader.look(now)
         if self._machine.restores and self._machine.phase is Phase.LOADING:
-            if late := self._loader.why_late(self._machine.waiting, now, self._patience_s):
-                self._loader.cause = None  # what it was is not the reason
+            if late := self._loader.why_late(now, self._patience_s):
                 self.hear(PatienceOver(life.incarnation, late))
         elif life.heals and self._machine.phase is Phase.RUNNING:
             self._silence.look(life.members.hosts | self._spares.ready, now)

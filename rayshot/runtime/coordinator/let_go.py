@@ -31,6 +31,7 @@ class LettingGo:
         self._system, self._incarnation, self._lock = system, incarnation, lock
         self._notes = notes.of_what_drivers_let_go(system, incarnation)
         self._stands: dict[str, LetGo] = {}
+        self._dead: set[str] = set()
         self._noted: set[str] = set()
         """The drivers that have a note."""
         self._writing = threading.Lock()
@@ -46,7 +47,7 @@ class LettingGo:
             after = let_go.and_before(before)
             self._note(after)
             with self._lock:
-                if hear(after):
+                if driver not in self._dead and hear(after):
                     if not self._stands:
                         log.warning(
                             "system %r cannot go back to a snapshot until one succeeds: %s lets go",
@@ -84,9 +85,14 @@ class LettingGo:
         return held
 
     def forget(self, driver: str) -> None:
-        """What this driver let go of is durable, or the driver is dead. Its note can be struck."""
+        """What this driver let go of is durable. Its note can be struck."""
         assert self._lock.is_held, "what stands changes under the lock"
         self._stands.pop(driver, None)
+
+    def forget_dead(self, driver: str) -> None:
+        """This driver is dead: nothing of it stands, also nothing that it was just about to let go of."""
+        self._dead.add(driver)
+        self.forget(driver)
 
     def strike(self) -> None:
         """Remove the notes of what does not stand any more. Without the lock."""

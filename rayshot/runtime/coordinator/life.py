@@ -38,11 +38,9 @@ from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, ho
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.door.roster import clear_rosters
-from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.orders import Issuer
-from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING, STOPPED
@@ -107,6 +105,7 @@ class Life:
         self.incarnation, self.term = committer.incarnation, committer.epoch.position
         self.issuer = Issuer(self.incarnation, self.term)
         self.end: Stop | None = None
+        self._joining = threading.Lock()
         self._came_from = came_from
         self.caring = Caring()
         self.members = Members(system, self.issuer, storage, self.died, self.lock)
@@ -114,9 +113,9 @@ class Life:
         self.tidings = Tidings(self.incarnation, self.identity)
         self.letting_go = LettingGo(system, self.incarnation, self.lock)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
-        self._metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
+        self.metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
         self.starter = Starter(self._starter_died)
-        self.runner = CollectorRunner(settings, committer, self.members, self._metrics, self, self.lock)
+        self.runner = CollectorRunner(settings, committer, self.members, self.metrics, self, self.lock)
 
     def identity(self) -> HostIdentity:
         """The identity for hosts of this life."""
@@ -126,6 +125,7 @@ class Life:
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
         committer, settings = self.committer, self._settings
+        self.runner.start()
         if committer.had_begun:
             self.members.find_vaults()
         self.take_keys(self.members.find_keys(settings.keys))
@@ -136,13 +136,10 @@ class Life:
         if committer.fenced is not None:
             self.fenced(committer.fenced)
         self.members.make_guard()
-        self._start_parts()
+        self._heart.start()
+        self.metrics.start()
         if self.phase is Phase.RUNNING:
             self.members.roster.mark()
-
-    def _start_parts(self) -> None:
-        for part in (self.runner, self._heart, self._metrics):
-            part.start()
 
     # Whether it runs -------------------------------------------------------------------------------------------
 
@@ -185,23 +182,29 @@ class Life:
 
     # Members ---------------------------------------------------------------------------------------------------
 
-    def join(self, name: str, node: str, living: Living) -> Joined:
-        """See `Coordinator.join`. A host that has gone back in its place, and is loaded, joins too."""
+    def join(self, name: str, node: str, living: Living) -> Joined | None:
+        """See `Coordinator.join`. A host that has gone back in its place, and is loaded, joins too.
+
+        One after the other, so that the roster is right. Returns None if the host is of no use any more: the life was
+        left meanwhile, or the host was lost, or has ended.
+        """
         assert not self.lock.is_held, "a host is written down without the lock"
-        with self.lock:
-            self.members.admit(name, living)
-        vault = self.members.find_vault(node)
-        self.members.enlist(name, living)
-        try:
+        with self._joining:
             with self.lock:
-                is_loaded = self.phase not in (Phase.LOADING, Phase.MARKING)
-                self.members.join(name, node, living, vault, watched=is_loaded)
-                if self.end is not None:
-                    self.members.order(living.host, "stop", self.end)
-                return Joined(self.term, *self.runner.join(name), self.window.full)
-        except ActorExited:  # it has ended meanwhile, and on the roster it would have died
-            self.members.roster.remove(name)
-            raise
+                if self.goes_back:
+                    return None
+                self.members.admit(name, living)
+            vault = self.members.find_vault(node)
+            self.members.enlist(name, living)
+            with self.lock:
+                if self.members.is_admitted(name, living) and not self.goes_back:
+                    is_loaded = self.phase not in (Phase.LOADING, Phase.MARKING)
+                    self.members.join(name, node, living, vault, watched=is_loaded)
+                    if self.end is not None:
+                        self.members.order(living.host, "stop", self.end)
+                    return Joined(self.term, *self.runner.join(name), self.window.full)
+            self.members.roster.remove(name)  # who is on the roster and gone has died
+            return None
 
     def lose(self, name: str) -> Any | None:
         """See `Members.lose`."""
@@ -244,15 +247,16 @@ class Life:
         is faster than the record of the rollback, it is the snapshot to which the system goes back. Under the lock.
         """
         assert self.lock.is_held, "a life is left under the lock"
-        stop = self.end = Stop(*self._name, None, detail, goes_back=True)
+        why = f"{lost} was lost: {detail}" if lost else detail
+        stop = self.end = Stop(*self._name, None, why, goes_back=True)
         self.runner.end(stop.error())
         self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
-        self._metrics.stop()
+        self.metrics.stop()
         self.members.tell_all("stop", stop)
         left = self.members.leave()
         if lost is not None:
             self.runner.handle(ProcessDied(lost, detail))
-        self.runner.abort_all(AbortReason.ACTOR_DIED, detail)
+        self.runner.abort_all(AbortReason.ACTOR_DIED, why)
         threading.Thread(target=self.runner.leave, name="rayshot-left", daemon=True).start()
         return left
 
@@ -267,27 +271,22 @@ class Life:
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
-        life._start_parts()
+        for part in (life.runner, life._heart, life.metrics):
+            part.start()
         self.tidings.pass_on(life.tidings)
         self._heart.stop()
         return life
 
-    def count(self, report: RecoveryReport) -> None:
-        """The life runs: count how it came."""
-        self._metrics.went_back(report.phases)
-
     def complete(self) -> None:
-        """All hosts are loaded: mark the life, and watch them."""
+        """All hosts are loaded: mark the life."""
         assert not self.lock.is_held, "the mark is written without the lock"
         self.members.roster.mark()
-        with self.lock:
-            self.members.watch_all()
 
     def resume(self) -> None:
         """All actors are loaded, and the life runs. Under the lock."""
         assert self.lock.is_held, "a life is resumed under the lock"
         if self._came_from is None:
-            self._metrics.restored()
+            self.metrics.restored()
         self.caring.resumed()
         self.members.tell_all("resume")
         self.runner.begin_life()
@@ -331,7 +330,7 @@ class Life:
         """A driver is dead: its channels are closed."""
         with self.lock:
             self.members.tell_all("driver_died", name)
-            self.letting_go.forget(name)
+            self.letting_go.forget_dead(name)
             self._healer.hear(DriverDied(name))
         self.letting_go.strike()
 
@@ -361,13 +360,14 @@ class Life:
             self._healer.hear(LifeFenced(self.incarnation, error.message))
             self.runner.abort_all(AbortReason.FENCED, error.message)
 
-    def stop(self, stop: Stop) -> None:
-        """The system is over. Under the lock."""
+    def stop(self, stop: Stop, *, told: bool) -> None:
+        """The system is over. If hosts are not `told`, their processes are ended next. Under the lock."""
         assert self.lock.is_held, "a life is stopped under the lock"
         self.end = stop
         self._heart.stop()
         self.tidings.stop(stop)
-        self.members.stop_all(stop)
+        if told:
+            self.members.stop_all(stop)
         self.runner.end(stop.error())
         if stop.actor is not None:
             self.runner.handle(ProcessDied(stop.actor, stop.detail))
@@ -480,7 +480,7 @@ class Life:
                 "stop": self.stopped,
                 "committed": self.runner.committed,
                 "proved": self.committer.proved,
-                "aborted": self._metrics.aborted_count,
+                "aborted": self.metrics.aborted_count,
                 "let_go": (self.letting_go.since, self.letting_go.text),
             }
         for k, report in under_way.items():

@@ -99,18 +99,22 @@ class Members:
         if self.ray_names.setdefault(name, living.ray_name) != living.ray_name:
             raise name_taken(name, self._system)
 
+    def is_admitted(self, name: str, living: Living) -> bool:
+        """Whether the name is still reserved for this host: it may have ended since, or been lost."""
+        return name not in self._ended and self.ray_names.get(name) == living.ray_name
+
     def enlist(self, name: str, living: Living) -> None:
         """Write down a host that joins. Without the lock."""
         assert not self._lock.is_held, "the roster is not written under the lock"
         self.roster.add(name, living.ray_name, self._pack(living.options))
 
     def join(self, name: str, node: str, living: Living, vault: Any, *, watched: bool) -> None:
-        """Add a host that is written down, and the vault of its node. Raises as `admit`.
+        """Add a host that is written down, and the vault of its node.
 
         It is not watched while its state is loaded, because who loads it sees its death.
         """
         assert self._lock.is_held, "a host joins under the lock"
-        self.admit(name, living)
+        assert self.is_admitted(name, living), f"{name} joins, and its name is not free"
         self.hosts[name], self.options[name] = living.host, living.options
         if watched:
             self._watches.add(name, living.host)
@@ -134,11 +138,11 @@ class Members:
                 _, (options,), _ = self._codec.decode_tell(packed)
                 self.options.setdefault(name, options)
 
-    def watch_all(self) -> None:
-        """All hosts of the life are loaded: watch them from now on. One that died meanwhile is seen."""
+    def watch(self, name: str) -> None:
+        """A host is loaded: see its death from now on."""
         assert self._lock.is_held, "hosts are watched under the lock"
-        for name, host in self.hosts.items():
-            self._watches.add(name, host)
+        assert name in self.hosts, f"{name} is loaded, and has not joined"
+        self._watches.add(name, self.hosts[name])
 
     def leave(self) -> dict[str, Living]:
         """The life is over, and the next one may go on with these hosts."""

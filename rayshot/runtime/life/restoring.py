@@ -38,7 +38,7 @@ def await_restore(identity: HostIdentity, actors: int) -> None:
         before, within_s = progress.trouble, min(timeout_s, ASK_S)
         try:
             with noticing_restart(system, coordinator):
-                progress = get_answer(coordinator.restored.remote(within_s), the_coordinator(system))
+                progress = get_answer(coordinator.restored.remote(before, within_s), the_coordinator(system))
         except SystemRecovering:  # its coordinator died, and the next one says that the restore is over
             time.sleep(within_s)
         if progress.trouble and progress.trouble != before:
@@ -52,7 +52,9 @@ def await_restore(identity: HostIdentity, actors: int) -> None:
 
     wait_with_progress(is_over, describe)
     if progress.stop is not None:
-        raise RestoreFailed(progress.stop.detail) from progress.cause
+        stop = progress.stop
+        died = stop.actor is not None and stop.actor not in stop.detail
+        raise RestoreFailed(f"{stop.actor} died: {stop.detail}" if died else stop.detail) from progress.cause
 
 
 def _report(fit: Fit) -> None:
