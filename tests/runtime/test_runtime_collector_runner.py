@@ -8,7 +8,7 @@ import pytest
 from rayshot.errors import Fenced, NoAnswer, NotFound, SnapshotAborted, StoreError, StoreUnavailable, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId
+from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
@@ -143,6 +143,19 @@ def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
     eventually(lambda: all(request.done.is_set() for request in requests) or None)
     assert [request.error for request in requests] == [None, None]
     assert committer.stored == 2
+
+
+def test_a_stop_that_was_wanted_within_some_seconds_does_not_come_later(runner):
+    runner, _, _ = runner
+    runner.join("alice")  # and she never records
+    request = Request(STOP_THE_WORLD, Order(final=True, within_s=5.0))
+    runner.ask(request)
+    with runner.lock:
+        runner.tick(runner._last_began + 4.0)
+        assert not request.done.is_set()
+        runner.tick(runner._last_began + 6.0)
+    assert request.error.evidence["reason"] == AbortReason.TIMEOUT.value
+    assert "not durable after 5 s" in request.error.message
 
 
 def test_a_snapshot_that_is_being_stored_when_another_life_is_seen_ends_as_the_storage_says(runner):

@@ -182,8 +182,11 @@ class CollectorRunner:
                 raise over
             if self._life.phase is Phase.BEGINNING and not request.order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
-            self._admission.add(request, self.config.timeout_s)
+            self._admission.add(request, self._timeout_s(request))
             self._begin_wanted()
+
+    def _timeout_s(self, request: Request) -> float:
+        return min(self.config.timeout_s, request.order.within_s)
 
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str) -> None:
         """The actor `name` began a snapshot, for the request of that `token` if there is one."""
@@ -306,7 +309,7 @@ class CollectorRunner:
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self.committed.position if self.committed and known else None
             wanted = request or Request(CHANDY_LAMPORT)
-            self.under_way[snapshot] = UnderWay(now, time.time(), now + self.config.timeout_s, wanted, follows)
+            self.under_way[snapshot] = UnderWay(now, time.time(), now + self._timeout_s(wanted), wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
         assert self.lock.is_held, "a snapshot goes on under the lock"
@@ -411,7 +414,7 @@ class CollectorRunner:
         """Do all that is due at `now`, by time.monotonic. Call under the lock."""
         assert self.lock.is_held, "the clock ticks under the lock"
         for snapshot, under_way in [(k, one) for k, one in self.under_way.items() if now >= one.deadline]:
-            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self.config.timeout_s:g} s")
+            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._timeout_s(under_way.request):g} s")
             under_way.keep_nobody_waiting(snapshot, now)
         for snapshot, under_way in self.under_way.items():
             if snapshot.mode == ALIGNED and under_way.loses_patience(now, self.config.alignment_timeout_s):

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from rayshot.errors import RayshotError, SnapshotAborted
@@ -28,7 +29,8 @@ class Order(NamedTuple):
     looked: an actor that ended may have been on the markers' only path. `final`: when the snapshot is durable, the
     system stops, and no handler has run since the cut. `first`: the first snapshot of a system that begins. `driver` is
     the process that asks, and `life` the life in which what it told has arrived; 0: it told nothing. `traced` =
-    (seconds, full): before the snapshot, trace the system for so many seconds, with the messages' bytes or without.
+    (seconds, full): before the snapshot, trace the system for so many seconds, with the messages' bytes or without. It
+    is given up if it is not recorded within `within_s` seconds, or the time-out of the settings if that is shorter.
     """
 
     mode: str | None = None
@@ -41,6 +43,7 @@ class Order(NamedTuple):
     driver: str = ""
     traced: tuple[float, bool] | None = None
     life: int = 0
+    within_s: float = inf
 
 
 class Committed(NamedTuple):

@@ -389,12 +389,12 @@ class System(ComesBack):
                 missing=missing,
             )
         left_s = max(0.0, until - time.monotonic())
-        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain, left_s)
+        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name, within_s=left_s), drain)
         self.shutdown()
         return savepoint
 
-    def _take(self, order: Order, drain: Drain, within_s: float = inf) -> Snapshot:
-        done = self.order(order, within_s, drain)
+    def _take(self, order: Order, drain: Drain) -> Snapshot:
+        done = self.order(order, order.within_s, drain)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: Order, within_s: float = inf, drain: Drain | None = None) -> Committed:
