@@ -140,7 +140,7 @@ def test_an_actor_that_another_one_made_ends_when_that_one_lets_go(system):
     maker = Mortal.options(name="maker").remote()
     dropped, kept = ray.get([maker.make_and_drop.remote(), maker.make_and_keep.remote()])
     assert eventually(lambda: system._line.fate(dropped) == f"actor {dropped!r} ended")
-    assert kept in system.actors()
+    eventually(lambda: kept in system.actors())
     ray.get(maker.let_go.remote())
     assert gone(system, kept)
     returned = ray.get(maker.make_and_return.remote())
