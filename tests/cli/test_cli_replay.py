@@ -51,6 +51,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", KEY.secret.decode())
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "bank", raising=False)  # that of another test, before this one in its process
     (tmp_path / "bank.py").write_text(CODE)
     yield tmp_path
     sys.modules.pop("bank", None)
