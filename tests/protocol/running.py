@@ -1,7 +1,9 @@
-"""Machines of systems that run, from which most stories of recovery begin."""
+"""Machines of systems that run, from which most stories of recovery begin, and how a story goes on."""
 
-from rayshot.protocol.recovering import Began, RecoveryPolicy
+from rayshot.protocol.recovering import Began, RecoveryEffect, RecoveryEvent, RecoveryPolicy
 from rayshot.protocol.recovery import Recovery
+
+NEVER_BACK = RecoveryPolicy(goes_back=False)
 
 
 def running(life: int, policy: RecoveryPolicy | None = None) -> Recovery:
@@ -9,3 +11,12 @@ def running(life: int, policy: RecoveryPolicy | None = None) -> Recovery:
     machine = Recovery(life, policy or RecoveryPolicy())
     machine.handle(Began(life))
     return machine
+
+
+def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
+    """The effects of the last of these events."""
+    effects: tuple[RecoveryEffect, ...] = ()
+    for event in events:
+        effects = machine.handle(event)
+        machine.validate()
+    return effects

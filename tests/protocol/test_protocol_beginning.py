@@ -16,8 +16,6 @@ from rayshot.protocol.recovering import (
     PatienceOver,
     ProcessLoaded,
     ProcessLost,
-    RecoveryEffect,
-    RecoveryEvent,
     RecoveryPolicy,
     RestoreWanted,
     ResumeLife,
@@ -27,18 +25,7 @@ from rayshot.protocol.recovering import (
     StopSystem,
 )
 from rayshot.protocol.recovery import HOPELESS_STARTS_MAX, Phase, Recovery
-from tests.protocol.running import running
-
-NEVER_BACK = RecoveryPolicy(goes_back=False)
-
-
-def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
-    """The effects of the last of these events."""
-    effects: tuple[RecoveryEffect, ...] = ()
-    for event in events:
-        effects = machine.handle(event)
-        machine.validate()
-    return effects
+from tests.protocol.running import NEVER_BACK, running, tell
 
 
 def lost(life: int = 1, start: int = 1, *, hopeless: bool = False) -> ProcessLost:

@@ -35,11 +35,10 @@ from rayshot.protocol.recovering import (
     TookOver,
 )
 from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
-from tests.protocol.running import running
+from tests.protocol.running import NEVER_BACK, running, tell
 
 AT = 1000.0
 SAVEPOINT = SnapshotId(4, COORDINATOR, 7)
-NEVER_BACK = RecoveryPolicy(goes_back=False)
 
 
 def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *, hopeless: bool = False) -> ProcessLost:
@@ -48,15 +47,6 @@ def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *,
 
 def began(life: int = 2, *processes: str, past: Past | None = None) -> LifeBegan:
     return LifeBegan(life, processes or ("alice", "bob"), past or Past().gone_back(AT, "bob"))
-
-
-def tell(machine: Recovery, *events: RecoveryEvent) -> tuple[RecoveryEffect, ...]:
-    """The effects of the last of these events."""
-    effects: tuple[RecoveryEffect, ...] = ()
-    for event in events:
-        effects = machine.handle(event)
-        machine.validate()
-    return effects
 
 
 def loading(policy: RecoveryPolicy | None = None, *processes: str) -> Recovery:

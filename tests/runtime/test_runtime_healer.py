@@ -78,7 +78,7 @@ def healer():
     healer = Healer.__new__(Healer)
     healer.lock, healer._life, healer._machine = SystemLock(), Quiet(1), Recovery(1)
     healer._settings, healer._owner = SimpleNamespace(system="bank", storage="/shots"), "owner"
-    healer._way, healer._cause, healer._leases, healer._origin = "", None, ExitStack(), None
+    healer._way, healer._leases, healer._origin = "", ExitStack(), None
     healer._dead_drivers, healer._programs, healer._options = frozenset, dict, {}
     healer._install = lambda _life: None
     healer._work = SimpleNamespace(put=lambda _act: None)

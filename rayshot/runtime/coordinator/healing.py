@@ -127,8 +127,6 @@ class Healer:
         self._origin: Origin | None = None
         self._stopwatch = Stopwatch(time.time())
         self._leases = ExitStack()
-        self._cause: RayshotError | None = None
-        """The error of the process for which the system stopped, if it refused its state."""
         self._thread = threading.Thread(target=self._run, name="rayshot-healer", daemon=True)
 
     def lead(self, life: Life) -> None:
@@ -189,13 +187,15 @@ class Healer:
                     log.info("system %r: %s: %s", self._settings.system, phase.value, self._machine.detail)
                 for effect in effects:
                     self._carry_out(effect, event)
-            except Exception as error:  # on whatever thread: otherwise the system would stay as it is for ever
-                log.exception("system %r cannot go on, a defect of rayshot", self._settings.system)
-                defect = Defect(f"it could not go on: {error!r}")
-                for effect in self._machine.handle(defect):
-                    self._carry_out(effect, defect)
+            except Exception as error:  # noqa: BLE001 - otherwise the system would stay as it is for ever
+                self._fail(error)
             is_over, life = self._machine.phase in (Phase.WAITING, Phase.STOPPED), self._life
             assert is_over == (life.end is not None), f"life {life.incarnation}, {self._machine.phase}: {life.end}"
+
+    def _fail(self, error: Exception) -> None:
+        """Nobody expects this error, which a thread has caught: the system stops because of it."""
+        log.error("system %r cannot go on, a defect of rayshot", self._settings.system, exc_info=error)
+        self.hear(Defect(f"it could not go on: {error!r}"))
 
     def lost(self, life: int, name: str, detail: str) -> None:
         """A host of a life died, or its actor failed."""
@@ -288,7 +288,6 @@ class Healer:
             stop = Stop(*name, effect.process, effect.detail, way=self._way)
         else:
             stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.advanced)
-        self._cause = self._loader.causes.get(effect.process or "")
         is_shut_down = isinstance(event, StopWanted)
         life.stop(stop, told=not is_shut_down)
         if effect.savepoint is None and not is_shut_down:
@@ -312,9 +311,8 @@ class Healer:
                 return
             try:
                 work()
-            except Exception as error:
-                log.exception("system %r cannot go on, a defect of rayshot", self._settings.system)
-                self.hear(Defect(f"it could not go on: {error!r}"))
+            except Exception as error:  # noqa: BLE001 - as in `hear`
+                self._fail(error)
 
     def _begin_life(self, order: BeginLife) -> None:
         assert not self.lock.is_held, "the log is written without the lock"
@@ -445,9 +443,10 @@ class Healer:
     def progress(self) -> RestoreProgress:
         """How far the restore is."""
         with self.lock:
-            machine = self._machine
+            machine, stop = self._machine, self._life.stopped
             is_over = machine.phase is not Phase.NEW and not machine.restores
-            return RestoreProgress(is_over, machine.waiting, machine.trouble, self._life.stopped, self._cause)
+            cause = None if stop is None or stop.actor is None else self._loader.causes.get(stop.actor)
+            return RestoreProgress(is_over, machine.waiting, machine.trouble, stop, cause)
 
     # Looking ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """How a coordinator makes processes and loads them: those of a life that goes on from a snapshot."""
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan
     from rayshot.runtime.coordinator.life import Life
 
-log = logging.getLogger("rayshot")
 LOAD_SILENT_S = 30.0
 """Others wait for a host that is being loaded, so it is killed after fewer seconds of silence than one that runs."""
 
@@ -102,7 +100,8 @@ class Loader:
             self._hear(ProcessLost(order.life, name, order.start, error.message, time.time()))
             return
         except Exception as error:  # noqa: BLE001 - Ray refuses options with errors of any class
-            self._refused(order, f"{name} cannot be made: {error}", error)
+            self._note(name, error)
+            self._refused(order, f"{name} cannot be made: {error}")
             return
         with self._lock:
             if wanted := self._is_wanted(order):
@@ -138,12 +137,12 @@ class Loader:
         """A new process has answered: from now on it is noticed if it is silent."""
         load.has_room = not isinstance(answer, Exception)
 
-    def _refused(self, order: LoadProcess, why: str, cause: object) -> None:
-        """It may be tried again; `cause` is the error, if rayshot raised it."""
-        self._note(order.process, cause)
+    def _refused(self, order: LoadProcess, why: str) -> None:
+        """It may be tried again."""
         self._hear(LoadRefused(order.life, order.process, order.start, why))
 
     def _note(self, name: str, cause: object) -> None:
+        """Note the error with which a process refused its state, if rayshot raised it; else there is none any more."""
         with self._lock:
             self.causes.pop(name, None)
             if isinstance(cause, RayshotError):
@@ -172,7 +171,7 @@ class Loader:
                 why = f"{name} died while its state was loaded: {in_short(result)}"
                 self._hear(ProcessLost(*lost, why, now))
             case door.Raised(cause=StoreError() as cause):
-                self._refused(order, cause.message, cause)
+                self._refused(order, cause.message)
             case door.Raised(cause=HookFailed() | OutsideRefused() as cause):
                 self._hear(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
             case door.Raised(cause=Damaged() | Incompatible() as cause):
@@ -183,7 +182,7 @@ class Loader:
                 why = f"{name} cannot be loaded: {in_short(cause)} ({type(cause).__name__})"
                 self._hear(ProcessLost(*lost, why, now))
             case Exception():
-                self._refused(order, f"{name} cannot be made: {result}", None)
+                self._refused(order, f"{name} cannot be made: {result}")
             case _:
                 self._loaded(load, result)
 
@@ -196,7 +195,7 @@ class Loader:
             try:
                 load.life.join(name, node, living)
             except door.CallFailed as error:
-                self._refused(load.order, f"{name} is loaded, and cannot be written down now: {error}", None)
+                self._refused(load.order, f"{name} is loaded, and cannot be written down now: {error}")
                 return
             self._take_left(name)
         with self._lock:
