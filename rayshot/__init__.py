@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rayshot.runtime.life.resuming import resume
     from rayshot.runtime.life.starting import init, restore
     from rayshot.runtime.life.system import System
+    from rayshot.store.catalog import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.store.copying import copy
-    from rayshot.store.repository import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.store.snapshot import Snapshot
 
 _HOMES = {
@@ -35,7 +35,7 @@ _HOMES = {
     "current": ("rayshot.model.current", "current"),
     "init": ("rayshot.runtime.life.starting", "init"),
     "kill": ("rayshot.model.handle", "kill"),
-    "open": ("rayshot.store.repository", "open"),
+    "open": ("rayshot.store.catalog", "open"),
     "restore": ("rayshot.runtime.life.starting", "restore"),
     "resume": ("rayshot.runtime.life.resuming", "resume"),
     "_driver_port": ("rayshot.runtime.life.attaching", "driver_port"),

@@ -12,7 +12,7 @@ from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, p
 from rayshot.format.key_files import read_text
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.store.catalog import SystemView
-from rayshot.store.repository import open as open_storage
+from rayshot.store.catalog import open as open_storage
 
 PLACE_OPTIONS: Mapping[str, str] = MappingProxyType(
     {

@@ -15,10 +15,10 @@ from rayshot.analysis.query import Query
 from rayshot.errors import ActorNotFound, NotFound
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.calls import AT_ONCE, several_at_once
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
-from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20

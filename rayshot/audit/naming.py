@@ -31,9 +31,8 @@ from rayshot.model.calls import OpenCall
 from rayshot.properties.conservation import Conservation, Interval
 from rayshot.properties.global_state import ActorState, Message
 from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_in, untold_of
-from rayshot.store.pending import read_calls, read_timers
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.trust import check_trust
+from rayshot.store.snapshot import Snapshot, check_trust
+from rayshot.store.state import read_calls, read_timers
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rayshot.cli.listing import listing
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
 from rayshot.store.catalog import Storage, SystemView
-from rayshot.store.repository import open as open_storage
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
 COMPARED = 2

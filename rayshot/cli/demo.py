@@ -14,8 +14,8 @@ from rayshot.cli.reaching import keep_terminal
 from rayshot.demo import SYSTEM
 from rayshot.errors import ConfigError
 from rayshot.store.catalog import SystemView
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.locate import open_store
-from rayshot.store.repository import open as open_storage
 
 NEXT = (
     ("ui {}", "the page about them, in the browser"),

@@ -15,8 +15,8 @@ from rayshot.format.jsonable import jsonable
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.redaction import shown_call, shown_calls, shown_timers
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
-from rayshot.store.pending import read_dead_letters
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import read_dead_letters
 from rayshot.store.verification import Verification
 
 

@@ -18,8 +18,8 @@ from rayshot.cli.proof import proof
 from rayshot.errors import ConfigError, Damaged, Incompatible, RayshotError, Untrusted
 from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import SystemView
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.detour import find_offer
-from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Part, Progress, Trust, Verification
 

@@ -6,19 +6,20 @@ system encrypts its notes as it does manifests, each with its own data key. Note
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from rayshot.errors import AlreadyExists, BadManifest, Damaged, EncryptionKeyNeeded, FormatTooNew, KeyNotFound
-from rayshot.format import canonical
 from rayshot.format.bounds import check_count, check_process, check_real, check_text, check_time
 from rayshot.format.encryption import encrypt_manifest, open_manifest
 from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.store.layout import abort_folder, snapshot_of
+from rayshot.store.layout import snapshot_of
+from rayshot.store.marks import Kind
+from rayshot.store.records import check_snapshot
 from rayshot.store.store import Entry, Store
 
-NOTE_FORMAT = 1
 NOTES_KEPT = 100
 NOTE_BYTES_MAX = 256 << 10
 NAMES_MAX = 100
@@ -58,15 +59,15 @@ class Aborts(NamedTuple):
 
 def write_abort(store: Store, system: str, note: AbortNote, key: EncryptionKey | None) -> None:
     """Write a note, encrypted with `key` if given, and remove the oldest above NOTES_KEPT. Raises StoreError."""
-    tree = {"format": NOTE_FORMAT, **asdict(note)}
+    tree = asdict(note)
     tree["snapshot"] = list(note.snapshot)
     tree["detail"] = note.detail[:DETAIL_LENGTH_MAX] or note.reason
     tree["missing"] = list(note.missing[:NAMES_MAX])
     tree["open_channels"] = [list(channel) for channel in note.open_channels[:NAMES_MAX]]
-    document = canonical.pack(tree)
+    document = NOTE.encode(tree)
     data = document if key is None else encrypt_manifest(document, (new_data_key(),), key)
     try:
-        store.create(f"{abort_folder(system)}/{note.snapshot}", data)
+        store.create(f"{system}/{NOTE.folder}/{note.snapshot}", data)
     except AlreadyExists:
         return  # an earlier coordinator wrote it
     for entry in _entries(store, system)[:-NOTES_KEPT]:
@@ -79,64 +80,58 @@ def read_aborts(store: Store, system: str, keys: Sequence[EncryptionKey] | None 
     for entry in _entries(store, system):
         try:
             data = store.read_range(entry.key, 0, NOTE_BYTES_MAX + 1)
-            notes.append(_decode(open_manifest(data, keys)[0], entry.key))
+            note = AbortNote(**NOTE.decode(open_manifest(data, keys)[0], entry.key))
         except KeyNotFound:
             continue  # it was the oldest
         except (Damaged, FormatTooNew, EncryptionKeyNeeded):
+            unreadable += 1
+            continue
+        if note.snapshot == snapshot_of(entry.key.rpartition("/")[2]):
+            notes.append(note)
+        else:
             unreadable += 1
     return Aborts(tuple(notes), unreadable)
 
 
 def _entries(store: Store, system: str) -> list[Entry]:
     """The entries of all notes, oldest first."""
-    named = [(snapshot_of(entry.key.rpartition("/")[2]), entry) for entry in store.list(abort_folder(system))]
+    named = [(snapshot_of(entry.key.rpartition("/")[2]), entry) for entry in store.list(f"{system}/{NOTE.folder}")]
     dated = [(snapshot.incarnation, entry.modified, entry.key, entry) for snapshot, entry in named if snapshot]
     return [entry for *_, entry in sorted(dated, key=lambda one: one[:3])]
 
 
-def _decode(document: bytes, key: str) -> AbortNote:
-    what = f"the note {key}"
-    tree = canonical.unpack(document, what=what, bytes_max=NOTE_BYTES_MAX)
-    if type(tree) is not dict:
-        raise BadManifest(f"{what} is not a map")
-    version = check_count(tree.pop("format", None), f"the format of {what}", smallest=1)
-    if version > NOTE_FORMAT:
-        raise FormatTooNew(
-            f"{what} has format {version} and this rayshot reads up to {NOTE_FORMAT}: install a newer one "
-            "(pip install --upgrade rayshot)"
-        )
-    if tuple(tree) != tuple(field.name for field in fields(AbortNote)):
-        raise BadManifest(f"{what} does not have the fields of its format")
-    note = AbortNote(**{name: _check(name, value, what) for name, value in tree.items()})
-    if note.snapshot != snapshot_of(key.rpartition("/")[2]):
-        raise BadManifest(f"{what} is about another snapshot")
-    return note
+def _check_names(value: Any, what: str) -> tuple[str, ...]:
+    return tuple(check_process(one, what) for one in _check_list(value, what))
 
 
-def _check(name: str, value: Any, what: str) -> Any:
-    described = f"{name} in {what}"
-    match name, value:
-        case "snapshot", [incarnation, str(initiator), counter]:
-            return SnapshotId(check_count(incarnation, described), initiator, check_count(counter, described))
-        case "began_at", _:
-            return check_time(value, described)
-        case "seconds", _:
-            return check_real(value, described)
-        case "missing_count" | "open_count", _:
-            return check_count(value, described)
-        case "missing", list():
-            return tuple(check_process(one, described) for one in value)
-        case "open_channels", list():
-            return tuple(_check_channel(one, described) for one in value)
-        case "detail", _:
-            return check_text(value, described, DETAIL_LENGTH_MAX)
-        case _:
-            return check_text(value, described)
+def _check_channels(value: Any, what: str) -> tuple[Channel, ...]:
+    pairs = [_check_list(one, what) for one in _check_list(value, what)]
+    if any(len(pair) != len(Channel._fields) for pair in pairs):
+        raise BadManifest(f"{what} are not channels")
+    return tuple(Channel(*_check_names(pair, what)) for pair in pairs)
 
 
-def _check_channel(value: Any, what: str) -> Channel:
-    match value:
-        case [sender, receiver]:
-            return Channel(check_process(sender, what), check_process(receiver, what))
-        case _:
-            raise BadManifest(f"{what} is not a channel")
+def _check_list(value: Any, what: str) -> list[Any]:
+    if type(value) is not list:
+        raise BadManifest(f"{what} is not a list")
+    return value
+
+
+NOTE = Kind(
+    "note",
+    "aborts",
+    {
+        "snapshot": check_snapshot,
+        "began_at": check_time,
+        "seconds": check_real,
+        "mode": check_text,
+        "trigger": check_text,
+        "reason": check_text,
+        "detail": partial(check_text, largest=DETAIL_LENGTH_MAX),
+        "missing": _check_names,
+        "missing_count": check_count,
+        "open_channels": _check_channels,
+        "open_count": check_count,
+    },
+    NOTE_BYTES_MAX,
+)

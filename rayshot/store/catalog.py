@@ -1,40 +1,27 @@
 """From a storage to its systems and their snapshots. Reading starts here."""
 
-import json
-import re
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import (
-    AlreadyExists,
-    BadManifest,
-    ConfigError,
-    FormatTooNew,
-    KeyNotFound,
-    RolledBack,
-    SnapshotDeleted,
-    SnapshotNotFound,
-    SystemNotFound,
-)
+from rayshot.errors import ConfigError, RolledBack, SnapshotDeleted, SnapshotNotFound, SystemNotFound
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.suggestion import did_you_mean
-from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
+from rayshot.protocol.identity import SnapshotId
 from rayshot.store.aborts import Aborts, read_aborts
 from rayshot.store.history import History
-from rayshot.store.layout import format_key, log_folder
-from rayshot.store.log import CommitLog, find_end
-from rayshot.store.lost_log import find_copied, find_written, log_lost
-from rayshot.store.once import create_once
+from rayshot.store.local import LocalStore
+from rayshot.store.locate import is_local, open_store
+from rayshot.store.log import CommitLog
+from rayshot.store.lost_log import log_lost
 from rayshot.store.records import CommitRecord, Record
+from rayshot.store.segments import find_end
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.store.store import Store, prove_readable
+from rayshot.store.system import open_system, system_names
 
-STORAGE_FORMAT = 1
-FORMAT_BYTES_MAX = 4096
 IDS_SHOWN_MAX = 10
-_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 
 
 class SystemView:
@@ -252,95 +239,30 @@ class Storage:
         return SystemView(self._store, name, self._min_position)
 
 
-def system_names(store: Store) -> list[str]:
-    """The sorted names of all systems in `store`. Other folders are skipped."""
-    folders = (entry.key.removesuffix("/") for entry in store.list(shallow=True) if entry.key.endswith("/"))
-    return [name for name in folders if _NAME.fullmatch(name) and _read_format(store, name) is not None]
-
-
-def open_system(store: Store, name: str) -> None:
-    """Raise unless `name` is a system that this rayshot can read: SystemNotFound, FormatTooNew, BadManifest."""
-    check_name(name, "a system")
-    data = _read_format(store, name)
-    if data is None:
-        _refuse_commits(store, name)
-        names = system_names(store)
-        raise SystemNotFound(
-            f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}{did_you_mean(name, names)}",
-            system=name,
-            exists=names,
-        )
-    _check_format(data, name)
-
-
-def make_system(store: Store, name: str) -> None:
-    """Make `name` a system in `store`, unless it is one.
-
-    Raises ConfigError for a store that cannot be written or has no conditional create, BadManifest if the folder holds
-    commits but no FORMAT, which is written first, FormatTooNew, StoreError.
-    """
-    check_name(name, "a system")
-    store.check()
-    if _read_format(store, name) is None:
-        _refuse_commits(store, name)
-    try:
-        create_once(store, format_key(name), format_document())
-    except AlreadyExists:
-        open_system(store, name)  # of another rayshot
-
-
-def _refuse_commits(store: Store, name: str) -> None:
-    """Raise BadManifest or LogLost if the folder belongs to a system that has lost its FORMAT."""
-    if next(iter(store.list(log_folder(name))), None) is not None:
-        raise BadManifest(
-            f"{format_key(name)} is missing, but {log_folder(name)} holds commits: put it back with the content "
-            f"{format_document().decode().strip()} if nothing else was removed",
-            system=name,
-        )
-    written = find_written(store, name) or find_copied(store, name)
-    if written is not None:
-        raise log_lost(
-            name,
-            f"it has no record, and {written} was written after one; {format_key(name)} is missing too",
-            key=written,
-        )
-
-
-def format_document() -> bytes:
-    """The content of FORMAT: the version of the layout and of everything in it."""
-    return json.dumps({"rayshot": STORAGE_FORMAT}).encode() + b"\n"
-
-
-def _read_format(store: Store, name: str) -> bytes | None:
-    """The content of FORMAT; None if the folder has no such object, so is not a system."""
-    try:
-        return store.read_range(format_key(name), 0, FORMAT_BYTES_MAX)
-    except KeyNotFound:
-        return None
-
-
-def _check_format(data: bytes, name: str) -> None:
-    """Raise unless this rayshot can read the format."""
-    try:
-        document = json.loads(data.decode())  # as bytes it would guess an encoding, and import it
-    except (ValueError, RecursionError) as error:
-        raise BadManifest(f"{format_key(name)} was not written by rayshot, or is damaged: {error}") from error
-    match document:
-        case {"rayshot": version} if type(version) is int and version > STORAGE_FORMAT:
-            raise FormatTooNew(
-                f"the system {name!r} has format {version} and this rayshot reads up to {STORAGE_FORMAT}: "
-                "install a newer one (pip install --upgrade rayshot)",
-                format=version,
-                supported=STORAGE_FORMAT,
-            )
-        case {"rayshot": version} if type(version) is int and version == STORAGE_FORMAT:
-            return
-        case _:
-            raise BadManifest(f"{format_key(name)} was not written by rayshot, or is damaged")
-
-
 def _newest(ids: Iterable[str]) -> str:
     """The last few ids in a sentence."""
     known = list(ids)
     shown = ", ".join(known[-IDS_SHOWN_MAX:]) or "none"
     return f"... {shown}" if len(known) > IDS_SHOWN_MAX else shown
+
+
+def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
+    """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
+
+    It does not need Ray. It needs keys only for encrypted snapshots. It executes nothing that it reads.
+
+    Args:
+        storage: the address of the storage.
+        min_position: the log position of a snapshot that was certainly committed. If the newest snapshot, or the wanted
+            one, is older, RolledBack is raised. A signature alone does not show that the whole storage was put back to
+            an older state.
+
+    Raises ConfigError for an unknown kind of address and for a bucket that cannot be read, SystemNotFound for a folder
+    that does not exist, and StoreUnavailable for a folder that cannot be read.
+    """
+    store = open_store(storage)
+    if isinstance(store, LocalStore) and not store.is_there():
+        raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
+    if not is_local(store):
+        prove_readable(store)
+    return Storage(store, min_position)

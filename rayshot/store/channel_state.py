@@ -11,7 +11,6 @@ from rayshot.format.inert import read_slots
 from rayshot.format.manifest import Blob, ChannelEntry, RecordedSlots
 from rayshot.protocol.identity import Channel
 from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.state import read_parts
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class ChannelState:
         """The inert contents of the slots of message `number`. Raises Damaged and StoreError."""
         message = self.with_slots.get(number)
         contents = () if message is None else message.slots
-        return read_slots([read_parts(slot.content, self._reader) for slot in contents])
+        return read_slots([self._reader.read_parts(slot.content) for slot in contents])
 
     @cached_property
     def with_slots(self) -> Mapping[int, RecordedSlots]:

@@ -10,9 +10,9 @@ from rayshot.errors import KeyNotFound, LimitExceeded, MissingChunk
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import expand
 from rayshot.format.encryption import decrypt_chunk
-from rayshot.format.manifest import Blob, Chunk, Span
+from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
+from rayshot.store.calls import several_at_once
 from rayshot.store.layout import inside
-from rayshot.store.several import several_at_once
 from rayshot.store.store import Store
 
 HUGE_BYTES_MIN = 4 << 20
@@ -59,6 +59,10 @@ class ChunkReader:
             list(map_(fill, blob.spans, ends))
         return whole
 
+    def read_parts(self, captured: CapturedState) -> tuple[bytes, list[bytes]]:
+        """The stream and the buffers of a pickle; raises as `read`."""
+        return self.read(captured.stream), [self.read(blob) for blob in captured.buffers]
+
     def chunk(self, digest: str) -> bytes:
         """Return the uncompressed bytes of a chunk that the snapshot lists; raises as `read`."""
         name, content = self._last
@@ -103,8 +107,3 @@ def _memory(size: int) -> memoryview:
 def _check_size(blob: Blob) -> None:
     if blob.size > BLOB_BYTES_MAX:
         raise LimitExceeded(f"a blob of {blob.size} bytes is above the limit of {BLOB_BYTES_MAX}")
-
-
-def read_blob(store: Store, system: str, blob: Blob, chunks_by_digest: Mapping[str, Chunk]) -> bytes:
-    """Read a single blob. For several blobs use one ChunkReader."""
-    return ChunkReader(store, system, chunks_by_digest).read(blob)

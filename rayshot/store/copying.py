@@ -30,16 +30,17 @@ from rayshot.format.encryption import decrypt_chunk
 from rayshot.format.manifest import Chunk
 from rayshot.format.signing import Prover, verify
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage, make_system
+from rayshot.store.calls import create_once
+from rayshot.store.catalog import Storage
 from rayshot.store.history import History
 from rayshot.store.layout import copy_folder, inside, manifest_name
 from rayshot.store.leases import reading
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
-from rayshot.store.once import create_once
 from rayshot.store.records import CommitRecord, CopyRecord, DeleteRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+from rayshot.store.system import make_system
 
 WORKERS = 8
 """This many chunks are copied at once. Each is in memory as a whole, and twice while it is proved."""

@@ -1,29 +1,97 @@
-"""Deleting snapshots beside the coordinator, which may be alive: by a person, or by another life of the system."""
+"""Deletes snapshots, and the bytes of deleted snapshots that nothing needs.
+
+A DELETE record comes first, so that no reader begins with a snapshot whose bytes will go. Then a sweep looks for
+snapshots being written (intents) and readers (leases) that need these bytes; they read the log after they announce
+themselves. A manifest goes last, so that the next sweep finds and finishes an interrupted one.
+"""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rayshot.errors import SnapshotNotFound
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.history import History
-from rayshot.store.keeping import Keep, choose_kept
-from rayshot.store.locate import open_store
+from rayshot.store.intents import leased_bases, remove_intent, written_under
+from rayshot.store.layout import copies_folder, inside, manifest_folder
+from rayshot.store.leases import leased_by_readers
 from rayshot.store.log import CommitLog
-from rayshot.store.records import DeleteRecord, RestoreRecord
-from rayshot.store.retention import Sweep, Sweeper, find_sound
-from rayshot.store.snapshot import Snapshot
+from rayshot.store.manifests import Reachable
+from rayshot.store.records import CommitRecord, CopyRecord
 from rayshot.store.store import Store
 
 
-def deletion(writer: str, snapshot: SnapshotId) -> Callable[[History, int], DeleteRecord | None]:
-    """For `CommitLog.append_next`: delete `snapshot`, or write nothing if it is not retained."""
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The result of a sweep: `removed` are the deleted snapshots whose bytes are gone now.
 
-    def make(history: History, position: int) -> DeleteRecord | None:
-        return DeleteRecord(position, writer, snapshot) if snapshot in history.retained else None
+    If `unreadable` is not empty, nothing was removed: the manifests of these retained snapshots cannot be read, so it
+    is not known what they need. Delete them; then the next sweep goes on.
+    """
 
-    return make
+    removed: tuple[SnapshotId, ...]
+    unreadable: tuple[SnapshotId, ...] = ()
+
+
+class Sweeper:
+    """Removes bytes of one system. `keys` decrypt manifests; None means the environment's keys."""
+
+    def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> None:
+        self._store = store
+        self._system = system
+        self._reachable = Reachable(store, system, keys)
+
+    def check_keys(self, history: History) -> None:
+        """Raise EncryptionKeyNeeded if a sweep would. Call it before DELETE is written."""
+        self._reachable.all_chunks([*history.retained.values(), *self._present_and_deleted(history)])
+
+    def sweep(self, history: History) -> Sweep:
+        """Remove the bytes of deleted snapshots, except bytes that retained and leased snapshots need."""
+        leased = leased_bases(self._store, self._system, history) | leased_by_readers(self._store, self._system)
+        gone = self._present_and_deleted(history)
+        doomed = [record for record in gone if record.snapshot not in leased]
+        if not doomed:
+            return Sweep(())
+        needed = [*history.retained.values(), *(record for record in gone if record.snapshot in leased)]
+        protected, unreadable = self._reachable.all_chunks(needed)
+        if unreadable:
+            return Sweep((), unreadable)
+        for record in doomed:
+            self._remove(record, protected)
+        return Sweep(tuple(record.snapshot for record in doomed))
+
+    def _present_and_deleted(self, history: History) -> list[CommitRecord]:
+        """The deleted snapshots whose manifests still exist, or whose copy's folder is not empty."""
+        present = {entry.key for entry in self._store.list(manifest_folder(self._system))}
+        found = [record for record in history.deleted.values() if inside(self._system, record.manifest_key) in present]
+        copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
+        if copies:
+            folders = {entry.key for entry in self._store.list(copies_folder(self._system), shallow=True)}
+            found += [
+                record
+                for record in copies
+                if inside(self._system, f"{record.folder}/") in folders and self._holds_objects(record.folder)
+            ]
+        return found
+
+    def _holds_objects(self, folder: str) -> bool:
+        """Whether the folder holds objects: a disk and some servers still list an empty folder."""
+        return next(self._store.list(inside(self._system, folder)), None) is not None
+
+    def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
+        if isinstance(record, CopyRecord):
+            for entry in list(self._store.list(inside(self._system, record.folder))):
+                self._store.delete(entry.key)
+        else:
+            named = self._reachable.chunks(record)
+            keys: Iterable[str] = written_under(self._store, self._system, record.snapshot) if named is None else named
+            for key in sorted(set(keys) - protected):
+                self._store.delete(inside(self._system, key))
+            remove_intent(self._store, self._system, record.snapshot)
+            self._store.delete(inside(self._system, record.manifest_key))
+        self._reachable.forget(record)
 
 
 def delete_snapshot(
@@ -46,34 +114,6 @@ def delete_snapshot(
     wanted = SystemView(store, system).snapshot(snapshot).id
     log, sweeper = CommitLog(store, system), Sweeper(store, system, keys)
     sweeper.check_keys(log.refresh())
-    if log.append_next(deletion(f"outside-{uuid.uuid4().hex[:12]}", wanted)) is None:
+    if log.delete(f"outside-{uuid.uuid4().hex[:12]}", wanted) is None:
         raise SnapshotNotFound(f"another program has just deleted {wanted}", snapshot=str(wanted))
     return sweeper.sweep(log.refresh())
-
-
-class ForeignClaim:
-    """A snapshot in another storage that the present life of `system` was restored from, and claimed.
-
-    `keys` decrypt it; None means the environment's keys.
-    """
-
-    def __init__(self, system: str, keys: Sequence[EncryptionKey] | None) -> None:
-        self._system = system
-        self._keys = keys
-        self._done: RestoreRecord | None = None
-        """The claim whose snapshot is already deleted."""
-
-    def retire(self, own: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]) -> None:
-        """Delete it if `keep`, which counts it as the oldest, does not keep it, and one of our `own` verifies."""
-        restore = history.restore
-        if restore is None or restore.origin is None or not restore.claimed or restore == self._done:
-            return
-        store = open_store(restore.origin)
-        record = CommitLog(store, self._system).refresh().retained.get(restore.snapshot)
-        if record is None:
-            self._done = restore
-            return
-        owned = [snapshot.record for snapshot in own if history.owns(snapshot.record)]
-        if record.snapshot not in choose_kept([record, *owned], keep) and find_sound(own, proved) is not None:
-            delete_snapshot(store, self._system, restore.snapshot, self._keys)
-            self._done = restore

@@ -14,11 +14,10 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
 from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Part
+from rayshot.store.verification import WHOLE
 
 PROOF_S = 30.0
 """Older snapshots are read for at most so many seconds: somebody waits for the error that names one."""
-_ALL = Part(1, 1)
 
 
 class _OutOfTime(Exception):
@@ -99,7 +98,7 @@ def find_detour(
         older = read(record)
         try:
             check_time(0)
-            found, proved = older.survey(keys, _ALL, check_time), True
+            found, proved = older.survey(keys, WHOLE, check_time), True
             if not (found.sound and (found.trusted or allow_unsigned)):
                 continue
         except _OutOfTime:

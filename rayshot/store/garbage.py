@@ -12,30 +12,41 @@ void, and its writer learns that. A pass that dies leaves marks and unreachable 
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-from rayshot.errors import BadManifest, ConfigError, KeyNotFound
-from rayshot.format import canonical
+from rayshot.errors import BadManifest, ConfigError, Damaged, EncryptionKeyNeeded, Incompatible, KeyNotFound
+from rayshot.format.bounds import ENVELOPE_BYTES_MAX
+from rayshot.format.encryption import open_manifest
+from rayshot.format.manifest import decode
+from rayshot.format.signing import open_envelope
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import open_system
-from rayshot.store.clock import CLOCK_AGE_MAX_S, CLOCK_SUFFIX, store_now
 from rayshot.store.history import History
-from rayshot.store.intents import Intent, open_intents
-from rayshot.store.layout import gc_folder, inside, snapshot_of, writer_of
+from rayshot.store.intents import Intent, open_intents, read_intent
+from rayshot.store.layout import inside, snapshot_of, writer_of
 from rayshot.store.leases import Lease, leases
 from rayshot.store.log import CommitLog
-from rayshot.store.lost_log import check_logged
-from rayshot.store.once import create_once
-from rayshot.store.reachable import Reachable
+from rayshot.store.lost_log import log_lost
+from rayshot.store.manifests import Reachable
+from rayshot.store.marks import CLOCK_AGE_MAX_S, CLOCK_SUFFIX, GARBAGE_FOLDER, Kind, Marks, store_now
 from rayshot.store.records import CommitRecord, CopyRecord, ExpireRecord
 from rayshot.store.store import PROBE_PREFIX, Entry, Store
+from rayshot.store.system import open_system
 
 MIN_AGE_S = 3600.0
-MARKS_FORMAT = 1
 MARKS_MAX = 500_000
 """One pass marks at most this many objects; later passes mark the rest."""
-MARKS_BYTES_MAX = 1 << 30
+
+
+def _check_keys(value: Any, what: str) -> frozenset[str]:
+    if type(value) is not list:
+        raise BadManifest(f"{what} is not a list")
+    return frozenset(key for key in value if isinstance(key, str))
+
+
+UNREACHABLE = Kind("marks", GARBAGE_FOLDER, {"keys": _check_keys}, bytes_max=1 << 30)
 _FOLDERS = ("manifests", "chunks", "intents", "copies", "leases", "log")
 _ORDER = ("copies", "chunks", "manifests", "leases", "probes", "intents")
 """The order of deletion: an intent goes when nothing that was written under it is left."""
@@ -125,6 +136,7 @@ class _Pass:
         self._dry_run = dry_run
         self._progress = progress
         self._log = CommitLog(store, system)
+        self._marks = Marks(store, system, UNREACHABLE)
         self._reachable = Reachable(store, system)
         self._groups: dict[str, Group] = {}
         self._expired: list[SnapshotId] = []
@@ -135,10 +147,10 @@ class _Pass:
         now = store_now(store, system)
         listed = self._listed()
         probes = [entry for entry in store.list(shallow=True) if entry.key.startswith(PROBE_PREFIX)]
-        marks = [entry for entry in store.list(gc_folder(system)) if not entry.key.endswith(CLOCK_SUFFIX)]
+        marks = [entry for entry in self._marks.listed() if not entry.key.endswith(CLOCK_SUFFIX)]
         marked_before = frozenset[str]().union(*map(self._read_marks, marks))
         before = dict(self._log.refresh().retained)
-        check_logged(store, system, listed, self._log.history, self._log.next_position)
+        _check_logged(store, system, listed, self._log.history, self._log.next_position)
         intents = open_intents(store, system, self._log.history)
         held = leases(store, system)
         self._check_age(intents)
@@ -289,25 +301,15 @@ class _Pass:
 
     def _write_marks(self, keys: list[str]) -> None:
         if keys:
-            data = canonical.pack({"format": MARKS_FORMAT, "keys": keys})
-            create_once(self._store, f"{gc_folder(self._system)}/{uuid.uuid4().hex}", data)
+            self._marks.write(uuid.uuid4().hex, keys=keys)
 
     def _read_marks(self, entry: Entry) -> frozenset[str]:
-        try:
-            data = self._store.read_range(entry.key, 0, MARKS_BYTES_MAX + 1)
-        except KeyNotFound:
-            return frozenset()  # another collection has ended meanwhile
-        match canonical.unpack(data, what=f"the marks {entry.key}", bytes_max=MARKS_BYTES_MAX):
-            case {"format": 1, "keys": list(keys)}:
-                return frozenset(key for key in keys if isinstance(key, str))
-            case _:
-                raise BadManifest(
-                    f"the marks {entry.key} were not written by rayshot, or are damaged; delete this object"
-                )
+        mark = self._marks.read(entry)
+        return frozenset() if mark is None else mark.said["keys"]  # None: another collection has ended meanwhile
 
     def _remove_clocks(self, now: float) -> None:
         """Remove the clock objects that killed processes left."""
-        for entry in list(self._store.list(gc_folder(self._system))):
+        for entry in self._marks.listed():
             if entry.key.endswith(CLOCK_SUFFIX) and now - entry.modified >= CLOCK_AGE_MAX_S:
                 self._store.delete(entry.key)
 
@@ -373,3 +375,51 @@ def _expiry(snapshot: SnapshotId, attempt: int) -> Callable[[History, int], Expi
         return None if over else ExpireRecord(position, writer, snapshot)
 
     return make
+
+
+def _check_logged(
+    store: Store, system: str, listed: Sequence[tuple[str, Entry]], history: History, next_position: int
+) -> None:
+    """Raise LogLost if these manifests and intents cannot have been written under this log.
+
+    It may be the log of another system, or an older one. Objects that the log explains are not read.
+
+    Args:
+        store: the storage of the system.
+        system: the name of the system.
+        listed: the objects of the system, each with its folder; the log was read after it was listed.
+        history: the meaning of the log.
+        next_position: the length of the log.
+    """
+    ended = history.ended()
+    for wanted in ("intents", "manifests"):
+        for entry in (entry for folder, entry in listed if folder == wanted):
+            key = entry.key
+            snapshot = snapshot_of(key.rpartition("/")[2])
+            if snapshot is None or snapshot in ended:
+                continue
+            if snapshot.incarnation > history.incarnation:
+                raise log_lost(system, f"it has no EPOCH of life {snapshot.incarnation}, and {key} is of that", key=key)
+            if wanted == "manifests":
+                position = _position_of_manifest(store, key)
+                if position is not None and position > next_position:
+                    raise log_lost(system, f"record {position - 1} is missing, and {key} was written after it", key=key)
+            else:
+                writer = _writer_of_intent(store, system, entry)
+                if writer is not None and not history.knows(writer):
+                    raise log_lost(system, f"it has no EPOCH of {writer}, who wrote {key}", key=key)
+
+
+def _writer_of_intent(store: Store, system: str, entry: Entry) -> str | None:
+    with suppress(Damaged):  # it proves nothing
+        intent = read_intent(store, system, entry)
+        return None if intent is None else intent.writer
+    return None
+
+
+def _position_of_manifest(store: Store, key: str) -> int | None:
+    """The position that the manifest was sealed for, behind an existing record; None if it cannot be read."""
+    with suppress(Damaged, Incompatible, EncryptionKeyNeeded, KeyNotFound):
+        envelope = open_envelope(store.read_range(key, 0, ENVELOPE_BYTES_MAX + 1))
+        return decode(*open_manifest(envelope.payload, None)).position
+    return None

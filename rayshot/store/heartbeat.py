@@ -11,23 +11,18 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from rayshot.errors import BadManifest, KeyNotFound, StoreUnavailable
-from rayshot.format import canonical
-from rayshot.format.bounds import check_count, check_text
-from rayshot.store.clock import store_now
-from rayshot.store.layout import heartbeat_folder
-from rayshot.store.once import create_once
+from rayshot.errors import LivesElsewhere
+from rayshot.format.bounds import check_text
+from rayshot.store.marks import LIFE_DIGITS, Kind, Marks, store_now
+from rayshot.store.records import check_life
 from rayshot.store.store import Store
 
-HEARTBEAT_FORMAT = 1
-HEARTBEAT_BYTES_MAX = 4096
+HEARTBEAT = Kind("heartbeat", "heartbeats", {"incarnation": check_life, "host": check_text, "process": check_text})
 BEAT_S = 15.0
 """The time between two heartbeats."""
 ALIVE_S = 60.0
 """For how long a life counts as running after its last heartbeat."""
-LIFE_DIGITS = 10
 HOST_LENGTH_MAX = 128
-LOOKS_MAX = 20
 UNKNOWN = "?"
 """Stands for a host or process that the operating system does not tell."""
 
@@ -62,22 +57,16 @@ class Beating:
 
     def __init__(self, store: Store, system: str, incarnation: int, pid: int) -> None:
         self._store = store
-        self._folder = heartbeat_folder(system)
+        self._marks = Marks(store, system, HEARTBEAT)
         self._incarnation = incarnation
         self._number = 0
-        self._data = canonical.pack(
-            {
-                "format": HEARTBEAT_FORMAT,
-                "incarnation": incarnation,
-                "host": socket.gethostname()[:HOST_LENGTH_MAX] or UNKNOWN,
-                "process": process_mark(pid),
-            }
-        )
+        self._host = socket.gethostname()[:HOST_LENGTH_MAX] or UNKNOWN
+        self._process = process_mark(pid)
 
     def beat(self) -> None:
         """Write a heartbeat and remove the earlier ones, also of earlier lives. Raises StoreError."""
-        key = f"{self._folder}/{self._incarnation:0{LIFE_DIGITS}}-{self._number:08}-{uuid.uuid4().hex}"
-        create_once(self._store, key, self._data)
+        name = f"{self._incarnation:0{LIFE_DIGITS}}-{self._number:08}-{uuid.uuid4().hex}"
+        key = self._marks.write(name, incarnation=self._incarnation, host=self._host, process=self._process)
         self._number += 1
         self._clear(key)
 
@@ -86,8 +75,8 @@ class Beating:
         self._clear(None)
 
     def _clear(self, but: str | None) -> None:
-        later = f"{self._folder}/{self._incarnation + 1:0{LIFE_DIGITS}}"
-        for entry in list(self._store.list(self._folder)):
+        later = f"{self._marks.folder}/{self._incarnation + 1:0{LIFE_DIGITS}}"
+        for entry in self._marks.listed():
             if entry.key < later and entry.key != but:
                 self._store.delete(entry.key)
 
@@ -97,30 +86,27 @@ def last_heartbeat(store: Store, system: str) -> Heartbeat | None:
 
     Raises BadManifest for a heartbeat that cannot be read, and StoreError.
     """
-    for _ in range(LOOKS_MAX):
-        last = max(store.list(heartbeat_folder(system)), key=lambda entry: entry.key, default=None)
-        if last is None:
-            return None
-        try:
-            data = store.read_range(last.key, 0, HEARTBEAT_BYTES_MAX + 1)
-        except KeyNotFound:  # the next one has been written, or the life has ended
-            continue
-        return _decode(data, last.key, max(0.0, store_now(store, system) - last.modified))
-    raise StoreUnavailable(f"{heartbeat_folder(system)} changed during each of {LOOKS_MAX} reads; try again")
+    last = next(iter(Marks(store, system, HEARTBEAT).present(newest=1)), None)
+    if last is None:
+        return None
+    return Heartbeat(**last.said, age_s=max(0.0, store_now(store, system) - last.written_at))
 
 
-def _decode(data: bytes, key: str, age_s: float) -> Heartbeat:
-    what = f"the heartbeat {key}"
-    match canonical.unpack(data, what=what, bytes_max=HEARTBEAT_BYTES_MAX):
-        case {"format": 1, "incarnation": incarnation, "host": host, "process": process}:
-            return Heartbeat(
-                check_count(incarnation, f"the incarnation in {what}", smallest=1),
-                check_text(host, f"the host in {what}"),
-                check_text(process, f"the process in {what}"),
-                age_s,
-            )
-        case _:
-            raise BadManifest(f"{what} was not written by rayshot, or is damaged; delete this object")
+def check_nobody_lives(store: Store, system: str) -> None:
+    """Raise LivesElsewhere if another cluster may still run a life of `system`. Also raises StoreError."""
+    last = last_heartbeat(store, system)
+    if last is None or not last.alive:
+        return
+    left_s = ALIVE_S - last.age_s
+    raise LivesElsewhere(
+        f"life {last.incarnation} of system {system!r} runs in another cluster: {last.host} said so {last.age_s:.0f} s "
+        f"ago. A life that begins here would stop it. End it there, or wait: it counts as dead in {left_s:.0f} s if it "
+        f"does not say so again. If you know that it is dead, say rayshot.resume(..., takeover=True)",
+        system=system,
+        incarnation=last.incarnation,
+        host=last.host,
+        seconds_left=left_s,
+    )
 
 
 def process_mark(pid: int) -> str:

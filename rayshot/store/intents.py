@@ -5,19 +5,22 @@ whose chunks may be reused. As long as the intent is open, the base's bytes stay
 intent also says how long its snapshot may take, so that garbage collection does not expire it earlier.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rayshot.errors import BadManifest, KeyNotFound
-from rayshot.format import canonical
-from rayshot.format.bounds import check_count, check_initiator, check_real, check_text
+from rayshot.format.bounds import check_real, check_text
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
-from rayshot.store.layout import intent_folder, intent_key, snapshot_of
-from rayshot.store.once import create_once
-from rayshot.store.store import Store
+from rayshot.store.layout import chunk_folder, inside, manifest_key, snapshot_of, writer_of
+from rayshot.store.marks import Kind, Marks
+from rayshot.store.records import check_snapshot
+from rayshot.store.store import Entry, Store
 
-INTENT_FORMAT = 1
-INTENT_BYTES_MAX = 4096
+
+def _check_base(value: Any, what: str) -> SnapshotId | None:
+    return None if value is None else check_snapshot(value, what)
+
+
+INTENT = Kind("intent", "intents", {"writer": check_text, "base": _check_base, "timeout_s": check_real})
 
 
 class Intent(NamedTuple):
@@ -36,13 +39,8 @@ def write_intent(
     store: Store, system: str, snapshot: SnapshotId, writer: str, base: SnapshotId | None, timeout_s: float
 ) -> None:
     """Announce `snapshot`. Raises AlreadyExists if it has another intent, StoreFull and StoreUnavailable."""
-    tree = {
-        "format": INTENT_FORMAT,
-        "writer": writer,
-        "base": None if base is None else list(base),
-        "timeout_s": float(timeout_s),
-    }
-    create_once(store, intent_key(system, snapshot), canonical.pack(tree))
+    stored = None if base is None else list(base)
+    Marks(store, system, INTENT).write(str(snapshot), writer=writer, base=stored, timeout_s=float(timeout_s))
 
 
 def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId, Intent]:
@@ -52,13 +50,13 @@ def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId
     since, so its intents are open. Raises BadManifest for an intent that cannot be read.
     """
     found = {}
-    for entry in store.list(intent_folder(system)):
+    for entry in Marks(store, system, INTENT).listed():
         snapshot = snapshot_of(entry.key.rpartition("/")[2])
         if snapshot is None:
             continue  # an object that is not an intent
         if history.is_over(snapshot) or snapshot.incarnation < history.incarnation:
             continue
-        intent = read_intent(store, system, snapshot, entry.modified)
+        intent = read_intent(store, system, entry)
         if intent is not None and not history.is_superseded(intent.writer):
             found[snapshot] = intent
     return found
@@ -69,32 +67,26 @@ def leased_bases(store: Store, system: str, history: History) -> set[SnapshotId]
     return {intent.base for intent in open_intents(store, system, history).values() if intent.base is not None}
 
 
-def read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: float) -> Intent | None:
-    """The intent of `snapshot`; None if it was given up. Raises BadManifest if it cannot be read."""
-    what = f"the intent of {snapshot}"
-    try:
-        data = store.read_range(intent_key(system, snapshot), 0, INTENT_BYTES_MAX + 1)
-    except KeyNotFound:
-        return None  # given up between the listing and now
-    match canonical.unpack(data, what=what, bytes_max=INTENT_BYTES_MAX):
-        case {"format": 1, "writer": writer, "base": base, "timeout_s": timeout_s}:
-            return Intent(
-                check_text(writer, f"the writer in {what}"),
-                None if base is None else _base(base, what),
-                check_real(timeout_s, f"timeout_s in {what}"),
-                announced_at,
-            )
-        case _:
-            raise BadManifest(f"{what} was not written by rayshot, or is damaged")
+def read_intent(store: Store, system: str, entry: Entry) -> Intent | None:
+    """A listed intent; None if it was given up since. Raises BadManifest if it cannot be read."""
+    mark = Marks(store, system, INTENT).read(entry)
+    return None if mark is None else Intent(**mark.said, announced_at=mark.written_at)
 
 
-def _base(tree: object, what: str) -> SnapshotId:
-    match tree:
-        case [incarnation, initiator, counter]:
-            return SnapshotId(
-                check_count(incarnation, f"the incarnation in {what}", smallest=1),
-                check_initiator(initiator),
-                check_count(counter, f"the counter in {what}", smallest=1),
-            )
-        case _:
-            raise BadManifest(f"{what} has a base that is not the id of a snapshot")
+def written_under(store: Store, system: str, snapshot: SnapshotId) -> list[str]:
+    """The keys of the chunks that were written under the intent of `snapshot`, relative to the system."""
+    keys = (entry.key.removeprefix(f"{system}/") for entry in store.list(chunk_folder(system)))
+    return [key for key in keys if writer_of(key) == str(snapshot)]
+
+
+def remove_uncommitted(store: Store, system: str, snapshot: SnapshotId) -> None:
+    """Remove all that was written under the intent of a snapshot that no COMMIT names, the intent last."""
+    for key in written_under(store, system, snapshot):
+        store.delete(inside(system, key))
+    store.delete(manifest_key(system, snapshot))
+    remove_intent(store, system, snapshot)
+
+
+def remove_intent(store: Store, system: str, snapshot: SnapshotId) -> None:
+    """Remove an intent. It is not an error if there is none."""
+    Marks(store, system, INTENT).remove(str(snapshot))

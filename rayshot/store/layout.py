@@ -91,11 +91,6 @@ def intent_folder(system: str) -> str:
     return f"{system}/intents"
 
 
-def intent_key(system: str, snapshot: SnapshotId) -> str:
-    """The key of an intent."""
-    return f"{intent_folder(system)}/{snapshot}"
-
-
 def chunk_folder(system: str) -> str:
     """The folder of the chunks."""
     return f"{system}/chunks"
@@ -104,31 +99,6 @@ def chunk_folder(system: str) -> str:
 def copies_folder(system: str) -> str:
     """The folder of all copied snapshots."""
     return f"{system}/copies"
-
-
-def lease_folder(system: str) -> str:
-    """The folder of the leases of readers."""
-    return f"{system}/leases"
-
-
-def heartbeat_folder(system: str) -> str:
-    """The folder of the heartbeats."""
-    return f"{system}/heartbeats"
-
-
-def abort_folder(system: str) -> str:
-    """The folder of the notes of aborted snapshots."""
-    return f"{system}/aborts"
-
-
-def pin_folder(system: str) -> str:
-    """The folder of the pins under which lives began."""
-    return f"{system}/pins"
-
-
-def gc_folder(system: str) -> str:
-    """The folder of garbage collection."""
-    return f"{system}/gc"
 
 
 def inside(folder: str, key: str) -> str:

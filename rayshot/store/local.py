@@ -23,8 +23,7 @@ from rayshot.errors import (
     StoreUnavailable,
     UnsafePath,
 )
-from rayshot.store.probe import prove_create_only
-from rayshot.store.store import Data, Entry, buffers, check_key, is_key, size_bytes
+from rayshot.store.store import Data, Entry, buffers, check_key, is_key, prove_create_only, size_bytes
 
 TEMPORARY_PREFIX = ".rayshot-"
 TEMPORARY_AGE_MAX_S = 3600.0

@@ -16,45 +16,32 @@ from rayshot.errors import (
     CommitUnknown,
     Fenced,
     IntentExpired,
-    KeyNotFound,
-    LogLost,
     PositionTaken,
     SnapshotDeleted,
     SnapshotNotFound,
     StoreUnavailable,
 )
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.calls import create_once
 from rayshot.store.history import History, WayBack
-from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key, segment_folder
+from rayshot.store.layout import log_key
 from rayshot.store.lost_log import find_copied, find_written, log_lost
-from rayshot.store.once import create_once
 from rayshot.store.records import (
     DETAIL_LENGTH_MAX,
-    RECORD_BYTES_MAX,
     Cause,
     CommitRecord,
     CopyRecord,
+    DeleteRecord,
     EpochRecord,
     Record,
     RollbackRecord,
-    decode_record,
     encode_record,
 )
-from rayshot.store.segments import (
-    COUNTS,
-    Segment,
-    all_segments,
-    cover,
-    find_segments,
-    read_segments,
-    write_segments,
-)
-from rayshot.store.several import SMALL_AT_ONCE, several_at_once
+from rayshot.store.segments import COUNTS, WINDOW, Segment, read_behind, read_log, read_record, write_segments
 from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
 RACES_MAX = 100
-WINDOW = 64
-"""Behind the segments so many positions are tried at once: a hole before fewer records is found."""
 
 
 class _Moved(Exception):
@@ -112,7 +99,7 @@ class CommitLog:
             if (record := self._read(self.next_position)) is None:
                 return
             self._take(record)
-        for record in self._read_behind(self.next_position):  # it has not read for long
+        for record in read_behind(self.store, self.system, self.next_position):  # it has not read for long
             self._take(record)
 
     def _prove_beginning(self) -> None:
@@ -128,67 +115,9 @@ class CommitLog:
 
     def _read_all(self) -> None:
         """Read the log from its start. Nothing is kept unless all of it can be read."""
-        found = find_segments(self.store, self.system)
-        records = read_segments(self.store, self.system, cover(found))
-        if records and self._is_the_end_of(records):
-            records += self._read_behind(len(records))
-        else:
-            records = self._read_listed()
-        self._records = records
-        for record in records:
+        self._records, self._missing = read_log(self.store, self.system)
+        for record in self._records:
             self._history.add(record)
-        self._missing = all_segments(len(records)) - found
-
-    def _is_the_end_of(self, records: list[Record]) -> bool:
-        """Whether the log holds the last record of its segments. Raises LogLost if it holds none there."""
-        position = len(records) - 1
-        record = self._read(position)
-        if record is None:
-            raise log_lost(
-                self.system,
-                f"record {position} is missing, and a segment holds it",
-                mend=f"Or remove {segment_folder(self.system)}/ if log/ was put back to an older state, or copied "
-                "while the system ran",
-                position=position,
-            )
-        if record != records[-1]:
-            log.warning(
-                "the segments of the log of %r are of another log, so it is read record by record: remove %s/",
-                self.system,
-                segment_folder(self.system),
-            )
-        return record == records[-1]
-
-    def _read_behind(self, start: int) -> list[Record]:
-        """The records behind the segments. They are few, so they are found by trying, without a list of the log."""
-        records: list[Record] = []
-        while True:
-            with several_at_once(WINDOW, "rayshot-log", SMALL_AT_ONCE) as map_:
-                window = list(map_(self._read, range(start, start + WINDOW)))
-            there = next((count for count, record in enumerate(window) if record is None), WINDOW)
-            records += window[:there]
-            if any(window[there:]):
-                if self._read(start + there) is None:
-                    raise self._hole(start + there)
-                start += there  # it was written between two of these reads: look again
-                continue
-            if there < WINDOW:
-                return records
-            start += WINDOW
-
-    def _read_listed(self) -> list[Record]:
-        records: list[Record] = []
-        end = find_end(self.store, self.system)
-        with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
-            for position, record in enumerate(map_(self._read, range(end))):
-                if record is None:
-                    raise self._hole(position)
-                records.append(record)
-        return records
-
-    def _hole(self, position: int) -> LogLost:
-        what = f"record {position} is missing, and later ones are there"
-        return log_lost(self.system, what, position=position)
 
     @property
     def history(self) -> History:
@@ -277,6 +206,12 @@ class CommitLog:
             return record
         raise StoreUnavailable(
             f"other writers were faster {RACES_MAX} times to write to the log of {self.system!r}; try again"
+        )
+
+    def delete(self, writer: str, snapshot: SnapshotId) -> Record | None:
+        """Append a DELETE record and return it; None if the snapshot is not retained. Raises as `append_next`."""
+        return self.append_next(
+            lambda history, position: DeleteRecord(position, writer, snapshot) if snapshot in history.retained else None
         )
 
     def begin_epoch(
@@ -449,22 +384,31 @@ class CommitLog:
         )
 
 
-def read_record(store: Store, system: str, position: int) -> Record | None:
-    """The record at `position` of a log, or None. Raises BadManifest, FormatTooNew, StoreError."""
-    try:
-        data = store.read_range(log_key(system, position), 0, RECORD_BYTES_MAX + 1)
-    except KeyNotFound:
-        return None
-    return decode_record(data, position)
+class Fence:
+    """Looks for a later EPOCH than its own. One thread at a time may use it.
 
+    Each look tries one key and reads the records that are new, however long the log is.
 
-def find_end(store: Store, system: str) -> int:
-    """One more than the position of the last record, from a listing. It reads no record. Raises StoreError."""
-    numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
-    return max((int(number) + 1 for number in numbers if number), default=0)
+    Args:
+        store: the storage of the system.
+        system: the name of the system.
+        epoch: the record with which this life took the storage over.
+    """
 
+    def __init__(self, store: Store, system: str, epoch: EpochRecord) -> None:
+        self._store = store
+        self._system = system
+        self._epoch = epoch
+        self._position = epoch.position + 1
 
-def _number(key: str) -> str:
-    """The digits of a record's key; empty for other objects."""
-    name = key.rpartition("/")[2]
-    return name if len(name) == POSITION_DIGITS and name.isascii() and name.isdigit() else ""
+    def check(self) -> None:
+        """Raise Fenced if another life has taken over the storage. Also BadManifest, FormatTooNew, StoreError."""
+        while (record := read_record(self._store, self._system, self._position)) is not None:
+            if isinstance(record, EpochRecord) and record.incarnation >= self._epoch.incarnation:
+                raise Fenced(
+                    f"life {self._epoch.incarnation} of {self._system!r} is over: {record.writer} has taken its "
+                    f"storage over for life {record.incarnation}, with record {record.position} of the log",
+                    writer=record.writer,
+                    position=record.position,
+                )
+            self._position += 1

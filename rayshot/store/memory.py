@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rayshot.errors import AlreadyExists, KeyNotFound, StoreError, StoreUnavailable
-from rayshot.store.probe import prove_create_only
-from rayshot.store.store import Data, Entry, buffers, check_key
+from rayshot.store.store import Data, Entry, buffers, check_key, prove_create_only
 
 
 class FaultEffect(Enum):

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rayshot.errors import AlreadyExists, KeyNotFound, StoreUnavailable
 from rayshot.store.address import Address, Options
 from rayshot.store.object_failure import failure, is_behind_the_end
-from rayshot.store.probe import prove_create_only
-from rayshot.store.store import Data, Entry, buffers, check_key, is_key, size_bytes
+from rayshot.store.store import Data, Entry, buffers, check_key, is_key, prove_create_only, size_bytes
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureStore, ClientConfig, GCSStore, RetryConfig, S3Config, S3Store

@@ -10,19 +10,17 @@ from itertools import takewhile
 
 from rayshot.errors import BadManifest, ConfigError
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.calls import create_once
 from rayshot.store.catalog import SystemView
-from rayshot.store.layout import pin_folder
-from rayshot.store.once import create_once
+from rayshot.store.marks import LIFE_DIGITS
 from rayshot.store.records import CopyRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
-LIFE_DIGITS = 10
-
 
 def note_pin(store: Store, system: str, incarnation: int, pin: SnapshotId) -> None:
     """Note that this life begins under a pin. A second call changes nothing. Raises StoreError."""
-    create_once(store, f"{pin_folder(system)}/{incarnation:0{LIFE_DIGITS}}-{pin}", str(pin).encode())
+    create_once(store, f"{system}/pins/{incarnation:0{LIFE_DIGITS}}-{pin}", str(pin).encode())
 
 
 def pin_of(store: Store, system: str, incarnation: int) -> SnapshotId | None:
@@ -51,7 +49,7 @@ def follow_pin(store: Store, view: SystemView, pin: SnapshotId) -> Snapshot:
 def _pins(store: Store, system: str) -> dict[int, SnapshotId]:
     """Life -> the pin under which it began. Raises BadManifest."""
     pins = {}
-    for entry in store.list(pin_folder(system)):
+    for entry in store.list(f"{system}/pins"):
         life, _, pin = entry.key.rpartition("/")[2].partition("-")
         try:
             pins[int(life)] = SnapshotId.parse(pin)

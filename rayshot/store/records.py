@@ -271,6 +271,10 @@ def _names_its_manifest(record: CommitRecord) -> bool:
     return record.manifest_key == name or record.manifest_key == manifest_name(record.snapshot, record.position)
 
 
+check_life = partial(check_count, smallest=1)
+"""Return the number of a life, or raise BadManifest or LimitExceeded."""
+
+
 def _check_flag(value: Any, what: str) -> bool:
     if type(value) is not bool:
         raise BadManifest(f"{what} is not a bool")
@@ -283,12 +287,13 @@ def _check_cause(value: Any, what: str) -> Any:
     return value
 
 
-def _check_snapshot(value: Any, what: str) -> SnapshotId:
+def check_snapshot(value: Any, what: str) -> SnapshotId:
+    """Return the id of a snapshot that `value` lists, or raise BadManifest or LimitExceeded."""
     if type(value) is not list or len(value) != len(SnapshotId._fields):
         raise BadManifest(f"{what} is not the id of a snapshot")
     incarnation, initiator, counter = value
     return SnapshotId(
-        check_count(incarnation, "the life of a snapshot", smallest=1),
+        check_life(incarnation, "the life of a snapshot"),
         check_initiator(initiator),
         check_count(counter, "the counter of a snapshot", smallest=1),
     )
@@ -298,9 +303,9 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "position": check_count,
     "origin_position": check_count,
     "attempt": check_count,
-    "incarnation": partial(check_count, smallest=1),
+    "incarnation": check_life,
     "writer": check_text,
-    "snapshot": _check_snapshot,
+    "snapshot": check_snapshot,
     "manifest_key": check_text,
     "manifest_digest": check_digest,
     "taken_at": check_time,

@@ -1,10 +1,9 @@
-"""The writing side of one system's storage, and `open` for the reading side.
+"""The writing side of one system's storage.
 
 How a snapshot is written: first its intent, then its chunks (see ChunkWriter), then its sealed manifest, and last the
 COMMIT record. Before that record readers see nothing of the snapshot; after it they see all of it.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +18,6 @@ from rayshot.errors import (
     SnapshotNotFound,
     StoreError,
     StoreUnavailable,
-    SystemNotFound,
 )
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import encrypt_manifest
@@ -28,43 +26,15 @@ from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.store.catalog import Storage, make_system, open_system
-from rayshot.store.deletion import ForeignClaim, deletion
+from rayshot.store.calls import create_once
 from rayshot.store.history import History
-from rayshot.store.intents import write_intent
-from rayshot.store.keeping import Keep
-from rayshot.store.layout import inside, intent_key, manifest_name
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import is_local, open_store
+from rayshot.store.intents import remove_intent, remove_uncommitted, write_intent
+from rayshot.store.layout import inside, manifest_name
 from rayshot.store.log import RACES_MAX, CommitLog
-from rayshot.store.once import create_once
-from rayshot.store.probe import prove_readable
 from rayshot.store.records import CommitRecord, CopyRecord, EpochRecord, RestoreRecord
-from rayshot.store.retention import Sweep, Sweeper, choose_doomed
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
-
-
-def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
-    """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
-
-    It does not need Ray. It needs keys only for encrypted snapshots. It executes nothing that it reads.
-
-    Args:
-        storage: the address of the storage.
-        min_position: the log position of a snapshot that was certainly committed. If the newest snapshot, or the wanted
-            one, is older, RolledBack is raised. A signature alone does not show that the whole storage was put back to
-            an older state.
-
-    Raises ConfigError for an unknown kind of address and for a bucket that cannot be read, SystemNotFound for a folder
-    that does not exist, and StoreUnavailable for a folder that cannot be read.
-    """
-    store = open_store(storage)
-    if isinstance(store, LocalStore) and not store.is_there():
-        raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
-    if not is_local(store):
-        prove_readable(store)
-    return Storage(store, min_position)
+from rayshot.store.system import make_system, open_system
 
 
 def _check_now(store: Store) -> None:
@@ -102,17 +72,10 @@ class Repository:
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)
-        self.use_keys(find_encryption_keys() if keys is None else keys)
+        self.keys = find_encryption_keys() if keys is None else keys
+        """They decrypt, and the first of them encrypts."""
         self._unsettled: dict[SnapshotId, int] = {}
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
-        self._proved: set[SnapshotId] = set()
-        """Snapshots that retention has verified."""
-
-    def use_keys(self, keys: Sequence[EncryptionKey]) -> None:
-        """From now on decrypt with these keys, and encrypt with the first of them."""
-        self._keys = keys
-        self._sweeper = Sweeper(self.store, self.system, keys)
-        self._claim = ForeignClaim(self.system, keys)
 
     def next_incarnation(self, after: int = 0) -> int:
         """The number of the next life, from 1: above all lives in this storage, copies included, and above `after`."""
@@ -124,11 +87,11 @@ class Repository:
 
     def snapshot(self, record: CommitRecord) -> Snapshot:
         """Open a snapshot for reading, by a record that `commit` or `retained` returned."""
-        return Snapshot(self.store, self.system, record, self._keys)
+        return Snapshot(self.store, self.system, record, self.keys)
 
     def new_data_key(self) -> DataKey | None:
         """A data key for a new snapshot's ChunkWriters and manifest; None if the system is not encrypted."""
-        return new_data_key() if self._keys else None
+        return new_data_key() if self.keys else None
 
     def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None, timeout_s: float = 0.0) -> str:
         """Announce `snapshot` before it is written. Return the intent for its ChunkWriters and manifest.
@@ -155,7 +118,7 @@ class Repository:
         write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
         if base is not None and not self._may_be_leant_on(base, self.log.refresh()):
             # The deleter may have looked for intents before this one was written.
-            self.store.delete(intent_key(self.system, snapshot))
+            remove_intent(self.store, self.system, snapshot)
             raise SnapshotDeleted(
                 f"the snapshot {base} was deleted, so it cannot be the base of another", snapshot=str(base)
             )
@@ -248,51 +211,36 @@ class Repository:
         """The bytes to sign and store for a manifest: always the same, because a second attempt compares them."""
         if manifest.data_key is None:
             return encode(manifest)
-        assert self._keys, "an encrypted manifest comes from `new_data_key`"
-        return encrypt_manifest(encode(manifest), manifest.data_keys, self._keys[0])
+        assert self.keys, "an encrypted manifest comes from `new_data_key`"
+        return encrypt_manifest(encode(manifest), manifest.data_keys, self.keys[0])
 
     def abandon(self, snapshot: SnapshotId) -> None:
         """Remove the bytes of a snapshot that is not committed and never will be; its intent last.
 
         It leaves a committed snapshot as it is. Raises CommitUnknown if it may be committed: then the bytes must stay,
-        and `retain` removes them later.
+        and `settle` removes them later.
         """
         history = self.log.refresh()
         position = self._unsettled.get(snapshot)
         if position is not None and position >= self.log.next_position:
             raise CommitUnknown(f"the bytes of {snapshot} stay, because it may have been committed", position=position)
         if snapshot not in history.retained and snapshot not in history.deleted:
-            self._sweeper.remove_uncommitted(snapshot)
+            remove_uncommitted(self.store, self.system, snapshot)
         self._unsettled.pop(snapshot, None)
 
-    def delete(self, snapshot: SnapshotId) -> Sweep:
-        """Delete a snapshot, also a savepoint: first for all readers, then the bytes that no other snapshot needs.
-
-        Raises SnapshotNotFound, Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError. The next call
-        removes what an interrupted call left.
-        """
-        self._mark_deleted([snapshot])
-        return self._sweeper.sweep(self.log.refresh())
-
-    def retain(self, keep: Keep) -> Sweep:
-        """Delete the snapshots that no rule of `keep` keeps. Savepoints and snapshots that it does not own stay.
-
-        Those do not count for the rules either. The newest snapshot that verifies always stays, and so does the last
-        one of an earlier life that the present line does not replace (see `choose_doomed`). If this life was restored
-        from a snapshot in another storage and claimed it, that snapshot counts as the oldest one and can be deleted.
-        Raises as `delete`.
-        """
+    def settle(self) -> None:
+        """Abandon the snapshots whose commit got no answer and of which it is now known that they are not committed."""
         self._own_epoch()
         for snapshot, position in list(self._unsettled.items()):
             if position < self.log.next_position:
                 self.abandon(snapshot)
-        history = self.log.refresh()
-        snapshots = [self.snapshot(record) for record in self.retained()]
-        self._mark_deleted(choose_doomed(snapshots, keep, history, self._proved))
-        sweep = self._sweeper.sweep(self.log.refresh())
-        # this comes last, because the other storage may fail, or be gone for good
-        self._claim.retire([self.snapshot(record) for record in self.retained()], keep, history, self._proved)
-        return sweep
+
+    def mark_deleted(self, snapshot: SnapshotId) -> None:
+        """Write a DELETE record: readers do not find this snapshot any more. Raises SnapshotNotFound and Fenced."""
+        writer = self._own_epoch().writer
+        self.log.prove_end()
+        if self.log.delete(writer, snapshot) is None:
+            raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
 
     def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
         """Record from which snapshot this life was restored.
@@ -306,17 +254,6 @@ class Repository:
         """
         writer = self._own_epoch().writer
         self.log.append_next(lambda _, position: RestoreRecord(position, writer, snapshot, origin, claimed))
-
-    def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
-        """Write DELETE records, so that readers do not find these snapshots any more."""
-        if snapshots:
-            self._sweeper.check_keys(self.log.refresh())
-        for snapshot in snapshots:
-            writer = self._own_epoch().writer
-            self.log.prove_end()
-            if snapshot not in self.log.history.retained:
-                raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
-            self.log.append_next(deletion(writer, snapshot))
 
     def _own_epoch(self) -> EpochRecord:
         """The epoch that this repository began. Raises Fenced if it is not the latest any more."""

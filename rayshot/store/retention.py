@@ -1,119 +1,150 @@
-"""Retention: deletes snapshots that no rule keeps, and the bytes of deleted snapshots that nothing needs.
+"""Retention: which snapshots a coordinator keeps, and the deletion of the others.
 
-A DELETE record comes first, so that no reader begins with a snapshot whose bytes will go. Then retention looks for
-snapshots being written (intents) and readers (leases) that need these bytes; they read the log after they announce
-themselves. A manifest goes last, so that the next sweep finds and finishes an interrupted one.
+The rules are a pure function of the records of the log, as in `restic forget`. A snapshot belongs to the hour, day and
+week of its `taken_at`, in UTC. Hours, days and weeks without snapshots do not count. The order is that of the log, and
+no clock is read. So a wrong clock can never make retention delete more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from rayshot.errors import Damaged, EncryptionKeyNeeded
+from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.deletion import Sweep, Sweeper, delete_snapshot
 from rayshot.store.history import History
-from rayshot.store.intents import leased_bases
-from rayshot.store.keeping import Keep, choose_kept, last_of_earlier_lives
-from rayshot.store.layout import (
-    chunk_folder,
-    copies_folder,
-    inside,
-    intent_key,
-    manifest_folder,
-    manifest_key,
-    writer_of,
-)
-from rayshot.store.leases import leased_by_readers
-from rayshot.store.reachable import Reachable
-from rayshot.store.records import CommitRecord, CopyRecord
+from rayshot.store.locate import open_store
+from rayshot.store.log import CommitLog
+from rayshot.store.records import CommitRecord, RestoreRecord
+from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
-from rayshot.store.verification import Part
+from rayshot.store.verification import WHOLE
 
-EVERYTHING = Part(1, 1)
+THURSDAY = 3
+"""The day of the week on which Unix time began, Monday being 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """The result of a sweep: `removed` are the deleted snapshots whose bytes are gone now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """How many snapshots stay. A snapshot stays if any rule keeps it. None means no rule; without rules all stay.
 
-    If `unreadable` is not empty, nothing was removed: the manifests of these retained snapshots cannot be read, so it
-    is not known what they need. Delete them; then the next sweep goes on.
+    Attributes:
+        last: this many of the newest snapshots stay, at least 1.
+        hourly: the newest snapshot of each of this many hours, at least 1.
+        daily: the newest of each of this many days, at least 1.
+        weekly: the newest of each of this many weeks, which begin on Monday, at least 1.
     """
 
-    removed: tuple[SnapshotId, ...]
-    unreadable: tuple[SnapshotId, ...] = ()
+    last: int | None = None
+    hourly: int | None = None
+    daily: int | None = None
+    weekly: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("last", "hourly", "daily", "weekly"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise ConfigError(f"at least one snapshot must be kept, not {name}={count}", keep=count)
+
+    @property
+    def everything(self) -> bool:
+        """Whether there are no rules."""
+        return self == Keep()
 
 
-class Sweeper:
-    """Removes bytes of one system. `keys` decrypt manifests; None means the environment's keys."""
+def choose_kept(records: Sequence[CommitRecord], keep: Keep) -> set[SnapshotId]:
+    """Choose which `records` stay; they are in the order of the log. The newest always stays."""
+    if keep.everything:
+        return {record.snapshot for record in records}
+    kept: set[SnapshotId] = set()
+    for count, period in ((keep.last, _itself), (keep.hourly, _hour), (keep.daily, _day), (keep.weekly, _week)):
+        kept |= _newest_of_each(records, count or 0, period)
+    return kept
 
-    def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> None:
-        self._store = store
-        self._system = system
-        self._reachable = Reachable(store, system, keys)
 
-    def check_keys(self, history: History) -> None:
-        """Raise EncryptionKeyNeeded if a sweep would. Call it before DELETE is written."""
-        self._reachable.all_chunks([*history.retained.values(), *self._present_and_deleted(history)])
+def last_of_earlier_lives(records: Sequence[CommitRecord], life: int, line: set[int], keep: Keep) -> set[SnapshotId]:
+    """Choose which snapshots of earlier lives stay: the last one of each life, whatever `keep` says.
 
-    def sweep(self, history: History) -> Sweep:
-        """Remove the bytes of deleted snapshots, except bytes that retained and leased snapshots need."""
-        leased = leased_bases(self._store, self._system, history) | leased_by_readers(self._store, self._system)
-        gone = self._present_and_deleted(history)
-        doomed = [record for record in gone if record.snapshot not in leased]
-        if not doomed:
-            return Sweep(())
-        needed = [*history.retained.values(), *(record for record in gone if record.snapshot in leased)]
-        protected, unreadable = self._reachable.all_chunks(needed)
-        if unreadable:
-            return Sweep((), unreadable)
-        for record in doomed:
-            self._remove(record, protected)
-        return Sweep(tuple(record.snapshot for record in doomed))
+    A new life must not delete the backups of the life before. But if a life is in the `line` of restores that leads to
+    `life`, its last snapshot may go when the later lives in that line have `keep.last` snapshots (at least one).
 
-    def remove_uncommitted(self, snapshot: SnapshotId) -> None:
-        """Remove all objects of the intent of a snapshot that no COMMIT names."""
-        for key in self._written_by(snapshot):
-            self._store.delete(inside(self._system, key))
-        self._store.delete(manifest_key(self._system, snapshot))
-        self._store.delete(intent_key(self._system, snapshot))
+    Args:
+        records: all retained snapshots, in the order of the log.
+        life: the present life.
+        line: the present life and the lives that it goes back to by restores.
+        keep: the rules.
+    """
+    last = {record.snapshot.incarnation: record.snapshot for record in records}
+    wanted = keep.last or 1
 
-    def _present_and_deleted(self, history: History) -> list[CommitRecord]:
-        """The deleted snapshots whose manifests still exist, or whose copy's folder is not empty."""
-        present = {entry.key for entry in self._store.list(manifest_folder(self._system))}
-        found = [record for record in history.deleted.values() if inside(self._system, record.manifest_key) in present]
-        copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
-        if copies:
-            folders = {entry.key for entry in self._store.list(copies_folder(self._system), shallow=True)}
-            found += [
-                record
-                for record in copies
-                if inside(self._system, f"{record.folder}/") in folders and self._holds_objects(record.folder)
-            ]
-        return found
+    def goes_on(earlier: int) -> bool:
+        behind = [record for record in records if record.snapshot.incarnation in line]
+        return earlier in line and sum(record.snapshot.incarnation > earlier for record in behind) >= wanted
 
-    def _holds_objects(self, folder: str) -> bool:
-        """Whether the folder holds objects: a disk and some servers still list an empty folder."""
-        return next(self._store.list(inside(self._system, folder)), None) is not None
+    return {snapshot for earlier, snapshot in last.items() if earlier < life and not goes_on(earlier)}
 
-    def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
-        if isinstance(record, CopyRecord):
-            for entry in list(self._store.list(inside(self._system, record.folder))):
-                self._store.delete(entry.key)
-        else:
-            named = self._reachable.chunks(record)
-            keys: Iterable[str] = self._written_by(record.snapshot) if named is None else named
-            for key in sorted(set(keys) - protected):
-                self._store.delete(inside(self._system, key))
-            self._store.delete(intent_key(self._system, record.snapshot))
-            self._store.delete(inside(self._system, record.manifest_key))
-        self._reachable.forget(record)
 
-    def _written_by(self, snapshot: SnapshotId) -> list[str]:
-        """The keys of the chunks that were written under the intent of `snapshot`, relative to the system."""
-        keys = (entry.key.removeprefix(f"{self._system}/") for entry in self._store.list(chunk_folder(self._system)))
-        return [key for key in keys if writer_of(key) == str(snapshot)]
+def _newest_of_each(
+    records: Sequence[CommitRecord], count: int, period: Callable[[CommitRecord], Hashable]
+) -> set[SnapshotId]:
+    newest: dict[Hashable, SnapshotId] = {}
+    for record in reversed(records):
+        if len(newest) == count:
+            break
+        newest.setdefault(period(record), record.snapshot)
+    return set(newest.values())
+
+
+def _itself(record: CommitRecord) -> Hashable:
+    return record.snapshot
+
+
+def _hour(record: CommitRecord) -> Hashable:
+    return int(record.taken_at // 3600)
+
+
+def _day(record: CommitRecord) -> Hashable:
+    return int(record.taken_at // 86400)
+
+
+def _week(record: CommitRecord) -> Hashable:
+    return int((record.taken_at // 86400 + THURSDAY) // 7)
+
+
+class Retention:
+    """Deletes snapshots of the system of `repository`, as its coordinator, with the keys that it has now."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sweeper = Sweeper(repository.store, repository.system, repository.keys)
+        self._claim = _ForeignClaim(repository.system, repository.keys)
+        self._proved: set[SnapshotId] = set()
+        """Snapshots that were verified."""
+
+    def retain(self, keep: Keep) -> Sweep:
+        """Delete the snapshots that no rule of `keep` keeps. Savepoints and snapshots that it does not own stay.
+
+        Those do not count for the rules either. The newest snapshot that verifies always stays, and so does the last
+        one of an earlier life that the present line does not replace (see `choose_doomed`). If this life was restored
+        from a snapshot in another storage and claimed it, that snapshot counts as the oldest one and can be deleted.
+
+        Raises Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError. The next call removes what an
+        interrupted call left.
+        """
+        repository = self._repository
+        repository.settle()
+        history = repository.log.refresh()
+        snapshots = [repository.snapshot(record) for record in repository.retained()]
+        doomed = choose_doomed(snapshots, keep, history, self._proved)
+        if doomed:
+            self._sweeper.check_keys(repository.log.refresh())
+        for snapshot in doomed:
+            repository.mark_deleted(snapshot)
+        sweep = self._sweeper.sweep(repository.log.refresh())
+        # this comes last, because the other storage may fail, or be gone for good
+        left = [repository.snapshot(record) for record in repository.retained()]
+        self._claim.retire(left, keep, history, self._proved)
+        return sweep
 
 
 def choose_doomed(
@@ -179,7 +210,7 @@ def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> Snapsh
 
 
 def _is_sound(snapshot: Snapshot) -> bool:
-    if not snapshot.survey(keys=(), part=EVERYTHING).sound:
+    if not snapshot.survey(keys=(), part=WHOLE).sound:
         return False
     try:
         for channel in snapshot.channels.values():
@@ -187,3 +218,31 @@ def _is_sound(snapshot: Snapshot) -> bool:
     except Damaged:
         return False
     return True
+
+
+class _ForeignClaim:
+    """A snapshot in another storage that the present life of `system` was restored from, and claimed.
+
+    `keys` decrypt it; None means the environment's keys.
+    """
+
+    def __init__(self, system: str, keys: Sequence[EncryptionKey] | None) -> None:
+        self._system = system
+        self._keys = keys
+        self._done: RestoreRecord | None = None
+        """The claim whose snapshot is already deleted."""
+
+    def retire(self, own: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]) -> None:
+        """Delete it if `keep`, which counts it as the oldest, does not keep it, and one of our `own` verifies."""
+        restore = history.restore
+        if restore is None or restore.origin is None or not restore.claimed or restore == self._done:
+            return
+        store = open_store(restore.origin)
+        record = CommitLog(store, self._system).refresh().retained.get(restore.snapshot)
+        if record is None:
+            self._done = restore
+            return
+        owned = [snapshot.record for snapshot in own if history.owns(snapshot.record)]
+        if record.snapshot not in choose_kept([record, *owned], keep) and find_sound(own, proved) is not None:
+            delete_snapshot(store, self._system, restore.snapshot, self._keys)
+            self._done = restore

@@ -1,4 +1,4 @@
-"""Segments of the commit log: many records in one object, so that a long log is opened with few reads.
+"""How a commit log is read: by its segments, which hold many records in one object, so that a long one takes few reads.
 
 A segment of `count` records begins at a multiple of `count`. The coordinator writes it, after its last record. It says
 nothing that the records do not say, so a reader can always read the records instead. It also holds the record before
@@ -13,13 +13,22 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from rayshot.errors import AlreadyExists, BadManifest, KeyNotFound, LimitExceeded, StoreError
+from rayshot.errors import AlreadyExists, BadManifest, KeyNotFound, LimitExceeded, LogLost, StoreError
 from rayshot.format import canonical
-from rayshot.store.layout import POSITION_DIGITS, segment_folder, segment_key
-from rayshot.store.once import create_once
-from rayshot.store.records import Record, record_of, record_tree, take_digest, with_digest
-from rayshot.store.several import AT_ONCE, several_at_once
+from rayshot.store.calls import AT_ONCE, SMALL_AT_ONCE, create_once, several_at_once
+from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key, segment_folder, segment_key
+from rayshot.store.lost_log import log_lost
+from rayshot.store.records import (
+    RECORD_BYTES_MAX,
+    Record,
+    decode_record,
+    record_of,
+    record_tree,
+    take_digest,
+    with_digest,
+)
 from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
@@ -27,6 +36,8 @@ COUNTS = (4096, 64)
 """How many records the segments hold, the largest first; each divides the one before."""
 BYTES_MAX = 8 << 20
 """A segment with more bytes is not written: a record has some 250. No more are read, whoever wrote them."""
+WINDOW = 64
+"""Behind the segments so many positions are tried at once: a hole before fewer records is found."""
 _NAME = re.compile(rf"([0-9]{{{POSITION_DIGITS}}})-([1-9][0-9]{{0,4}})")
 
 
@@ -141,3 +152,96 @@ def write_segments(store: Store, system: str, segments: set[Segment], records: S
     with several_at_once(len(ordered), "rayshot-segments") as map_:
         written = list(map_(write, ordered))
     return {segment for segment, there in zip(ordered, written, strict=True) if not there}
+
+
+def read_log(store: Store, system: str) -> tuple[list[Record], set[Segment]]:
+    """All records of a log from its start, and the segments that it could have and has not.
+
+    Raises LogLost if records are missing, BadManifest, LimitExceeded, FormatTooNew and StoreError.
+    """
+    found = find_segments(store, system)
+    records = read_segments(store, system, cover(found))
+    if records and _is_the_end_of(records, store, system):
+        records += read_behind(store, system, len(records))
+    else:
+        records = _read_listed(store, system)
+    return records, all_segments(len(records)) - found
+
+
+def _is_the_end_of(records: list[Record], store: Store, system: str) -> bool:
+    """Whether the log holds the last record of its segments. Raises LogLost if it holds none there."""
+    position = len(records) - 1
+    record = read_record(store, system, position)
+    if record is None:
+        raise log_lost(
+            system,
+            f"record {position} is missing, and a segment holds it",
+            mend=f"Or remove {segment_folder(system)}/ if log/ was put back to an older state, or copied "
+            "while the system ran",
+            position=position,
+        )
+    if record != records[-1]:
+        log.warning(
+            "the segments of the log of %r are of another log, so it is read record by record: remove %s/",
+            system,
+            segment_folder(system),
+        )
+    return record == records[-1]
+
+
+def read_behind(store: Store, system: str, start: int) -> list[Record]:
+    """The records from `start` on. They are few, so they are found by trying, without a list of the log.
+
+    Raises as `read_log`.
+    """
+    records: list[Record] = []
+    read = partial(read_record, store, system)
+    while True:
+        with several_at_once(WINDOW, "rayshot-log", SMALL_AT_ONCE) as map_:
+            window = list(map_(read, range(start, start + WINDOW)))
+        there = next((count for count, record in enumerate(window) if record is None), WINDOW)
+        records += window[:there]
+        if any(window[there:]):
+            if read(start + there) is None:
+                raise _hole(system, start + there)
+            start += there  # it was written between two of these reads: look again
+            continue
+        if there < WINDOW:
+            return records
+        start += WINDOW
+
+
+def _read_listed(store: Store, system: str) -> list[Record]:
+    records: list[Record] = []
+    end = find_end(store, system)
+    with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
+        for position, record in enumerate(map_(partial(read_record, store, system), range(end))):
+            if record is None:
+                raise _hole(system, position)
+            records.append(record)
+    return records
+
+
+def _hole(system: str, position: int) -> LogLost:
+    return log_lost(system, f"record {position} is missing, and later ones are there", position=position)
+
+
+def read_record(store: Store, system: str, position: int) -> Record | None:
+    """The record at `position` of a log, or None. Raises BadManifest, FormatTooNew, StoreError."""
+    try:
+        data = store.read_range(log_key(system, position), 0, RECORD_BYTES_MAX + 1)
+    except KeyNotFound:
+        return None
+    return decode_record(data, position)
+
+
+def find_end(store: Store, system: str) -> int:
+    """One more than the position of the last record, from a listing. It reads no record. Raises StoreError."""
+    numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
+    return max((int(number) + 1 for number in numbers if number), default=0)
+
+
+def _number(key: str) -> str:
+    """The digits of a record's key; empty for other objects."""
+    name = key.rpartition("/")[2]
+    return name if len(name) == POSITION_DIGITS and name.isascii() and name.isdigit() else ""

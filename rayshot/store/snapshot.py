@@ -7,11 +7,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import ActorNotFound, Damaged, KeyNotFound, MissingChunk, NotFound, SnapshotDeleted
+from rayshot.errors import ActorNotFound, ConfigError, Damaged, KeyNotFound, MissingChunk, NotFound, SnapshotDeleted
 from rayshot.format.encryption import decrypt_chunk, open_manifest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
-from rayshot.format.signing import Envelope, Prover, find_trusted_keys
+from rayshot.format.signing import Envelope, Prover, find_trusted_keys, verify
 from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
@@ -20,9 +20,9 @@ from rayshot.store.diff import SnapshotDiff, compare
 from rayshot.store.layout import inside
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
+from rayshot.store.manifests import read_sealed
 from rayshot.store.records import CommitRecord
 from rayshot.store.relation import Relation, relate, some_of
-from rayshot.store.sealed import read_sealed
 from rayshot.store.state import ActorInfo, RecordedState, captured_bytes, read_captured
 from rayshot.store.store import Store
 from rayshot.store.verification import (
@@ -316,3 +316,16 @@ def _provers(keys: Iterable[Prover] | None) -> list[Prover]:
 def _info(actor: ActorEntry) -> ActorInfo:
     class_name = f"{actor.class_module}.{actor.class_name}"
     return ActorInfo(actor.name, class_name, actor.status, captured_bytes(actor.state), actor.proof)
+
+
+def check_allow_unsigned(allow_unsigned: object) -> None:
+    """Raise ConfigError for anything but True and False."""
+    if not isinstance(allow_unsigned, bool):
+        raise ConfigError(f"allow_unsigned={allow_unsigned!r}: leave it out, or say True")
+
+
+def check_trust(snapshot: Snapshot, keys: Iterable[Prover], *, allow_unsigned: bool) -> None:
+    """Raise Untrusted unless one of `keys` proves the signature, or `allow_unsigned` is True. Also ConfigError."""
+    check_allow_unsigned(allow_unsigned)
+    if not allow_unsigned:
+        verify(snapshot.envelope, keys)

@@ -6,15 +6,18 @@ the same key wins. Everything else (order, commit, fencing) is built on these tw
 """
 
 import re
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from rayshot.errors import UnsafePath
+from rayshot.errors import AlreadyExists, ConfigError, StoreError, UnsafePath
 
 KEY_LENGTH_MAX = 1024
 PROBE_PREFIX = "check-"
 """Objects that try out a store have names with this prefix, directly in its root."""
+_PROBE_FIRST, _PROBE_SECOND = b"first", b"second"
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -108,3 +111,39 @@ def buffers(data: Data) -> list[memoryview]:
 def size_bytes(data: Data) -> int:
     """Count the bytes of `data`."""
     return sum(view.nbytes for view in buffers(data))
+
+
+def prove_create_only(store: Store) -> None:
+    """Raise ConfigError unless the store refuses a second `create` of a key and keeps the first bytes."""
+    key = f"{PROBE_PREFIX}{uuid.uuid4().hex}"
+    try:
+        with suppress(AlreadyExists):  # an answer may have been lost on the way; the bytes are compared below
+            store.create(key, _PROBE_FIRST)
+        kept = _keeps_the_first(store, key)
+        store.delete(key)
+    except StoreError as error:
+        with suppress(StoreError):  # the place itself failed, so this may fail too; that is nothing new
+            store.delete(key)
+        raise ConfigError(f"{store.url} cannot be written: {error}", url=store.url) from error
+    if not kept:
+        raise ConfigError(
+            f"{store.url} overwrites objects that exist, so two coordinators could commit over each other; use "
+            "another storage, or read about allow_unfenced in docs/storage.md",
+            url=store.url,
+        )
+
+
+def prove_readable(store: Store) -> None:
+    """Raise ConfigError unless the store exists and the given credentials can list it."""
+    try:
+        next(store.list(shallow=True), None)
+    except StoreError as error:
+        raise ConfigError(f"{store.url} cannot be read: {error}", url=store.url) from error
+
+
+def _keeps_the_first(store: Store, key: str) -> bool:
+    try:
+        store.create(key, _PROBE_SECOND)
+    except AlreadyExists:
+        return store.read(key) == _PROBE_FIRST
+    return False

@@ -98,6 +98,9 @@ class Part:
         return [chunk for chunk in chunks if int(chunk.digest[:16], 16) % self.count == self.number - 1]
 
 
+WHOLE = Part(1, 1)
+
+
 def examine(
     manifest: Manifest,
     channels: Iterable[ChannelState],

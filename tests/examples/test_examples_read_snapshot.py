@@ -10,13 +10,12 @@ import pytest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import deletion
 from rayshot.store.layout import log_key
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from rayshot.store.records import DeleteRecord, ExpireRecord, Record, encode_record
 from rayshot.store.snapshot import Snapshot
-from tests.store.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
+from tests.store.snapshot_builder import Bank, Flow, delete, large, make_snapshot, open_bank
 
 READER = Path(__file__).parents[2] / "examples" / "read_snapshot.py"
 STATES = {"alice": {"text": large("a long state ")}, "bob": {"balance": 1}}
@@ -33,7 +32,7 @@ def stored(tmp_path: Path) -> tuple[Path, Snapshot]:
     """A folder with three snapshots, of which the last one is deleted."""
     repository = open_bank(LocalStore(tmp_path))
     made = [make_snapshot(repository, Bank(states=STATES, flows=FLOWS), counter) for counter in (1, 2, 3)]
-    repository.delete(made[-1].id)
+    delete(repository, made[-1].id)
     return tmp_path, made[1]
 
 
@@ -92,7 +91,7 @@ def test_it_finds_the_newest_snapshot_whatever_else_the_log_says(tmp_path: Path)
     made = [make_snapshot(repository, Bank(states=STATES, flows=FLOWS), counter) for counter in (1, 2, 3)]
     (tmp_path / "bank" / "log" / ".rayshot-left-by-a-kill").write_bytes(b"half")
     assert proved(tmp_path) == "1-coordinator-3"
-    repository.log.append_next(deletion("a person", made[2].id))
+    repository.log.delete("a person", made[2].id)
     assert proved(tmp_path) == "1-coordinator-2"
     lost = SnapshotId(1, "coordinator", 9)
     repository.log.append_next(lambda _, position: ExpireRecord(position, "gc", lost))
@@ -129,7 +128,7 @@ def test_it_reads_a_copy_and_one_that_was_copied_again_after_it_was_deleted(
     for _ in range(2):
         copy = copy_snapshot(LocalStore(folder), LocalStore(there), snapshot)
         assert proved(there) == "1-coordinator-2"
-        CommitLog(LocalStore(there), "bank").append_next(deletion("a person", copy.id))
+        CommitLog(LocalStore(there), "bank").delete("a person", copy.id)
 
 
 def test_it_says_of_an_encrypted_snapshot_that_it_is_one(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
 from rayshot.properties.books import Books
 from tests.properties.builders import Actor, History, Line, create, reply, snapshot_of, tell
+from tests.store.snapshot_builder import delete
 
 MONEY = quantity("balance", "deposit")
 AB, BA = ("alice", "bob"), ("bob", "alice")
@@ -171,7 +172,7 @@ def test_across_a_restore_from_a_deleted_snapshot_the_interval_is_named_without_
     kept = history.snapshot(bank(100, 0))
     origin = history.snapshot(bank(90, 10), {AB: Line(1)})
     history.restore(origin)
-    history.repository.delete(origin.id)
+    delete(history.repository, origin.id)
     history.snapshot(bank(90, 5), {AB: Line(1)})
     history.snapshot(bank(80, 15), {AB: Line(2)})
     found = conservation(history.system, MONEY)
@@ -200,7 +201,7 @@ def test_a_life_is_not_compared_with_snapshots_of_another_life_than_its_origins(
     history.restore(origin)
     history.snapshot(bank(100, 0))
     history.restore(origin)
-    history.repository.delete(origin.id)
+    delete(history.repository, origin.id)
     history.snapshot(bank(95, 0))
     assert conservation(history.system, MONEY).broken.old == kept
 
@@ -337,7 +338,7 @@ def test_a_snapshot_that_is_deleted_meanwhile_is_left_out_and_counted():
 
     def deletes(actor):
         if (actor.name, actor["balance"]) == ("alice", 100) and second.id in history.repository.log.refresh().retained:
-            history.repository.delete(second.id)
+            delete(history.repository, second.id)
         return actor["balance"]
 
     found = conservation(history.system, quantity(deletes))

@@ -21,7 +21,7 @@ from rayshot.properties import (
     wait_graph,
 )
 from rayshot.properties.global_state import GlobalState
-from rayshot.store.repository import open as open_storage
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from tests.processes import ROOT
 from tests.properties.builders import Actor, History, Line, call, holds, reply, snapshot_of, station, tell

@@ -17,6 +17,7 @@ from rayshot.errors import (
 )
 from rayshot.properties import Answer, conservation, conserved_sum, detect, invariant, judge, possibly, quantity, stable
 from tests.properties.builders import Actor, History, Line, snapshot_of
+from tests.store.snapshot_builder import delete
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
 
@@ -232,7 +233,7 @@ def test_who_interrupts_is_obeyed():
 def other_is_gone():
     history = History()
     other = history.snapshot(done(1, 2))
-    history.repository.delete(other.id)
+    delete(history.repository, other.id)
     return other
 
 
@@ -270,7 +271,7 @@ def test_whatever_a_predicate_reads_damage_is_damage_and_a_deleted_snapshot_is_l
         history.store.delete(entry.key)
     with pytest.raises(Damaged):
         detect([first], asked)
-    history.repository.delete(first.id)
+    delete(history.repository, first.id)
     assert detect([first], asked).deleted == (first.id,)
 
 
@@ -300,7 +301,7 @@ def test_a_snapshot_that_is_deleted_while_the_history_is_read_is_left_out_and_co
     @stable
     def deletes(state):
         if state.id == first.id:
-            history.repository.delete(second.id)
+            delete(history.repository, second.id)
         return state.actor("bob")["done"] == 3
 
     found = detect(history.system, deletes)

@@ -2,10 +2,10 @@
 
 from rayshot.runtime.coordinator import heart
 from rayshot.runtime.coordinator.heart import Heart
-from rayshot.store.catalog import make_system
 from rayshot.store.heartbeat import last_heartbeat
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
+from rayshot.store.system import make_system
 from tests.waiting import eventually
 
 

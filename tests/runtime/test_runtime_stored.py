@@ -15,7 +15,7 @@ from rayshot.runtime.node.vault import _write
 from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin
 from rayshot.runtime.wire.reports import RecordBody
 from rayshot.runtime.wire.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
-from rayshot.store.chunk_reader import read_blob
+from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
 
@@ -111,7 +111,7 @@ def written(*, arrived, received, released=0, born=False):
     chunks = {chunk.digest: chunk for chunk in stored.chunks}
 
     def numbers(blobs):
-        blob = read_blob(store, "shop", blobs[channel], chunks) if channel in blobs else b""
+        blob = ChunkReader(store, "shop", chunks).read(blobs[channel]) if channel in blobs else b""
         return [frame.first for frame in read_frames(blob)]
 
     return stored.actors.get("bob"), numbers(stored.mailboxes), numbers(stored.outboxes)

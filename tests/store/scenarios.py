@@ -7,11 +7,11 @@ from typing import Any
 
 from rayshot.errors import CommitUnknown, ConfigError, StoreError
 from rayshot.store.catalog import Storage
-from rayshot.store.keeping import Keep
 from rayshot.store.memory import MemoryStore
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.store import Store
-from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank, retain
 
 OLD = Bank(states={"alice": {"history": large("same"), "n": large("one")}, "bob": {"balance": 10}})
 NEW = Bank(states={"alice": {"history": large("same"), "n": large("two")}, "bob": {"balance": 20}})
@@ -84,7 +84,7 @@ SCENARIOS = [
     Scenario("a snapshot", lambda store: take(open_again(store), incremental=False), commits=True),
     Scenario("an incremental snapshot", lambda store: take(open_again(store), incremental=True), commits=True),
     Scenario("reading a snapshot", read),
-    Scenario("retention", lambda store: open_again(store).retain(Keep(last=KEPT)), deletes=True),
+    Scenario("retention", lambda store: retain(open_again(store), Keep(last=KEPT)), deletes=True),
 ]
 
 
@@ -108,7 +108,7 @@ def prove(scenario: Scenario, store: Store, outcome: str) -> None:
         assert counters == [2, 3]
     successor = open_bank(store, "w2")
     make_snapshot(successor, Bank(states={"alice": {"n": 5}}), 5)
-    successor.retain(Keep(last=KEPT))
+    retain(successor, Keep(last=KEPT))
     assert [snapshot.id.counter for snapshot in committed(store)] == [*counters, 5][-KEPT:]
     assert all(snapshot.verify(()).sound for snapshot in committed(store))
 

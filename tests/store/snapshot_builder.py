@@ -15,8 +15,10 @@ from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import LARGE_BYTES_MIN, ChunkWriter
+from rayshot.store.deletion import Sweep, delete_snapshot
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep, Retention
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
@@ -87,6 +89,14 @@ def open_bank(store: Store, writer: str = "w1", system: str = "bank", keys: Sequ
     repository = Repository(store, system, create=True, keys=keys)
     repository.log.begin_epoch(repository.next_incarnation(), writer)
     return repository
+
+
+def retain(repository: Repository, keep: Keep) -> Sweep:
+    return Retention(repository).retain(keep)
+
+
+def delete(repository: Repository, snapshot: SnapshotId) -> Sweep:
+    return delete_snapshot(repository.store, repository.system, snapshot, repository.keys)
 
 
 def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Snapshot | None = None) -> Manifest:

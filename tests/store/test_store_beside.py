@@ -23,22 +23,24 @@ from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.history import History
-from rayshot.store.keeping import Keep
 from rayshot.store.leases import hold
 from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
 from rayshot.store.records import DeleteRecord, EpochRecord, ExpireRecord
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from tests.store.interleaving import Turns, TurnStore
 from tests.store.snapshot_builder import (
     Bank,
     assert_every_chunk_is_reachable,
     committed,
+    delete,
     large,
     make_manifest,
     make_snapshot,
     open_bank,
+    retain,
 )
 
 SCHEDULES = 240
@@ -72,7 +74,7 @@ def coordinate(repository: Repository, base: Snapshot, outcomes: list[str]) -> N
             outcomes.append("expired")
             repository.abandon(SnapshotId(1, "coordinator", counter))
         with suppress(NotFound):  # somebody deletes what retention is looking at
-            repository.retain(Keep(last=2))
+            retain(repository, Keep(last=2))
 
 
 def read_latest(store: MemoryStore, outcomes: list[str]) -> None:
@@ -121,7 +123,7 @@ def one_schedule(seed: int) -> list[str]:
         lambda: collect_all(store, (0.0, 0.0, 20.0)[seed % 3], 4),
     )
     assert all(snapshot.verify(()).sound for snapshot in committed(store))
-    repository.retain(Keep(last=2))
+    retain(repository, Keep(last=2))
     collect_all(store, 0.0, 3)
     assert all(snapshot.verify(()).sound for snapshot in committed(store))
     assert_every_chunk_is_reachable(store)
@@ -219,7 +221,7 @@ def test_a_commit_whose_position_somebody_else_got_is_sealed_for_the_next_one() 
     assert [snapshot.id.counter for snapshot in committed(store)] == [second.id.counter, 3]
     assert committed(store)[-1].verify(()).sound
     assert len(list(store.list("bank/manifests"))) == 2
-    repository.delete(record.snapshot)
+    delete(repository, record.snapshot)
     assert len(list(store.list("bank/manifests"))) == 1
 
 
@@ -319,7 +321,7 @@ def test_a_snapshot_that_is_deleted_while_it_is_read_stays_readable_under_its_le
         assert snapshot.verify().sound
     with pytest.raises(SnapshotDeleted), hold(CommitLog(store, "bank"), snapshot.id):
         pytest.fail("a deleted snapshot was leased")
-    assert repository.retain(Keep(last=5)).removed == (snapshot.id,)
+    assert retain(repository, Keep(last=5)).removed == (snapshot.id,)
     assert_every_chunk_is_reachable(store)
     assert list(store.list("bank/leases")) == []
     with pytest.raises(SnapshotDeleted):
@@ -339,7 +341,7 @@ def test_the_lease_of_a_reader_that_died_ends_by_the_clock_of_the_store() -> Non
     now[0] += 49
     assert delete_snapshot(store, "bank", snapshot.id).removed == ()
     now[0] += 2
-    assert repository.retain(Keep(last=5)).removed == (snapshot.id,)
+    assert retain(repository, Keep(last=5)).removed == (snapshot.id,)
     collect_all(store, 10.0, 2)
     assert list(store.list("bank/leases")) == []
 

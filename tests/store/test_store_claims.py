@@ -7,12 +7,12 @@ import pytest
 from rayshot.errors import RayshotError
 from rayshot.store import memory
 from rayshot.store.copying import copy_snapshot
-from rayshot.store.keeping import Keep
 from rayshot.store.log import CommitLog
 from rayshot.store.memory import Fault, MemoryStore, named_memory_store
 from rayshot.store.records import RestoreRecord
 from rayshot.store.repository import Repository
-from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
+from rayshot.store.retention import Keep
+from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 ONE = Keep(last=1)
 
@@ -41,12 +41,12 @@ def test_what_was_restored_without_a_claim_is_kept_in_all_later_lives() -> None:
     second.note_restore(made[0].id, None, claimed=False)
     for counter in (1, 2):
         make_snapshot(second, Bank(), counter)
-        second.retain(ONE)
+        retain(second, ONE)
     assert counters(store) == [(1, 1), (2, 2)]
     third = open_bank(store, "w3")
     assert third.log.history.restore is None
     make_snapshot(third, Bank(), 1)
-    third.retain(ONE)
+    retain(third, ONE)
     assert counters(store) == [(1, 1), (2, 2), (3, 1)]  # it begins anew, so the last of each earlier life stays too
 
 
@@ -56,10 +56,10 @@ def test_what_was_claimed_is_deleted_when_its_turn_comes_savepoint_or_not(label:
     made = make_snapshot(open_bank(store, "w1"), Bank(label=label), 1)
     second = open_bank(store, "w2")
     second.note_restore(made.id, None, claimed=True)
-    second.retain(ONE)
+    retain(second, ONE)
     assert counters(store) == [(1, 1)]
     make_snapshot(second, Bank(), 1)
-    second.retain(ONE)
+    retain(second, ONE)
     assert counters(store) == [(2, 1)]
 
 
@@ -69,7 +69,7 @@ def test_a_copy_that_was_claimed_is_deleted_with_its_folder() -> None:
     repository = open_bank(store)
     repository.note_restore(copied.id, None, claimed=True)
     make_snapshot(repository, Bank(), 1)
-    assert repository.retain(ONE).removed == (copied.id,)
+    assert retain(repository, ONE).removed == (copied.id,)
     assert not list(store.list("bank/copies"))
     assert counters(store) == [(2, 1)]
 
@@ -82,11 +82,11 @@ def test_what_was_claimed_elsewhere_counts_as_the_oldest_and_is_deleted_there(el
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     for counter, left in ((1, 2), (2, 1), (3, 1)):
         make_snapshot(repository, Bank(), counter)
-        repository.retain(Keep(last=2))
+        retain(repository, Keep(last=2))
         assert len(committed(elsewhere)) == left
     assert committed(elsewhere) == [kept]
     calls = elsewhere.calls
-    repository.retain(Keep(last=2))
+    retain(repository, Keep(last=2))
     assert elsewhere.calls == calls
 
 
@@ -97,7 +97,7 @@ def test_what_was_claimed_elsewhere_stays_while_nothing_of_our_own_verifies(else
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     own = make_snapshot(repository, Bank(), 1)
     store.put_raw(f"bank/{own.manifest.chunks[0].key}", b"")
-    repository.retain(ONE)
+    retain(repository, ONE)
     assert committed(elsewhere) == [foreign]
 
 
@@ -107,7 +107,7 @@ def test_what_is_elsewhere_and_was_not_claimed_is_never_touched(elsewhere: Memor
     repository.note_restore(foreign.id, elsewhere.url, claimed=False)
     calls = elsewhere.calls
     make_snapshot(repository, Bank(), 1)
-    repository.retain(ONE)
+    retain(repository, ONE)
     assert elsewhere.calls == calls
 
 
@@ -119,10 +119,10 @@ def test_a_storage_elsewhere_that_fails_is_tried_again(elsewhere: MemoryStore) -
     newest = make_snapshot(repository, Bank(), 2)
     elsewhere.fault = Fault(elsewhere.calls + 1, count=1000)
     with pytest.raises(RayshotError):
-        repository.retain(ONE)
+        retain(repository, ONE)
     assert committed(own) == [newest]  # what is our own does not wait for it
     elsewhere.fault = None
-    repository.retain(ONE)
+    retain(repository, ONE)
     assert committed(elsewhere) == []
 
 

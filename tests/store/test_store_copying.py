@@ -20,17 +20,18 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.format.signing import SigningKey
-from rayshot.store.catalog import Storage, make_system
+from rayshot.store.catalog import Storage
 from rayshot.store.copying import WORKERS, copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
-from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
+from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Data
+from rayshot.store.system import make_system
 from rayshot.store.verification import Trust
-from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank, retain
 
 HEAVY = Bank(states={name: {"n": large(name)} for name in ("alice", "bob", "carol")}, label="before the move")
 
@@ -215,7 +216,7 @@ def test_the_next_life_at_the_destination_is_above_all_that_was_copied_there() -
     made = make_snapshot(repository, Bank(), 1)
     assert [snapshot.id for snapshot in committed(destination)] == [copied.id, made.id]
     make_snapshot(repository, Bank(), 2)
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [snapshot.id.counter for snapshot in committed(destination)] == [1, 2]  # the copy, and the newest
     assert committed(destination)[0].verify([KEY]).trusted
 

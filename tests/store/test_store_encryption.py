@@ -15,10 +15,10 @@ from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
-from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore, named_memory_store
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.store import Store
 from rayshot.store.verification import Trust
 from tests.store.snapshot_builder import KEY as SIGNING_KEY
@@ -26,10 +26,12 @@ from tests.store.snapshot_builder import (
     Bank,
     assert_every_chunk_is_reachable,
     committed,
+    delete,
     large,
     make_manifest,
     make_snapshot,
     open_bank,
+    retain,
 )
 
 KEY, OTHER = EncryptionKey(b"e" * 32), EncryptionKey(b"f" * 32)
@@ -87,8 +89,8 @@ def test_chunks_of_earlier_snapshots_are_used_again_and_stay_readable_when_those
     shared = {chunk.key for chunk in first.manifest.chunks} & {chunk.key for chunk in third.manifest.chunks}
     assert shared
     assert len(third.manifest.data_keys) == 2
-    assert repository.delete(first.id).removed == (first.id,)
-    assert repository.retain(Keep(last=1)).removed == (second.id,)
+    assert delete(repository, first.id).removed == (first.id,)
+    assert retain(repository, Keep(last=1)).removed == (second.id,)
     assert_every_chunk_is_reachable(store)
     assert Storage(store).system("bank").latest().verify([SIGNING_KEY]).trusted
 
@@ -129,12 +131,12 @@ def test_without_the_key_nothing_is_deleted() -> None:
         lambda: delete_snapshot(store, "bank", first.id, [OTHER]),
         lambda: delete_snapshot(store, "bank", first.id, []),
     )
-    for act in (lambda: blind.retain(Keep(last=1)), lambda: blind.delete(first.id), *outside):
+    for act in (lambda: retain(blind, Keep(last=1)), lambda: delete(blind, first.id), *outside):
         with pytest.raises(EncryptionKeyNeeded, match=KEY.key_id):
             act()
     assert {entry.key for entry in store.list("bank/chunks")} == before
     assert len(committed(store)) == 2  # no DELETE was written either
-    assert open_bank(store, "w3", keys=[KEY]).retain(Keep(last=1)).removed == (first.id,)
+    assert retain(open_bank(store, "w3", keys=[KEY]), Keep(last=1)).removed == (first.id,)
     assert_every_chunk_is_reachable(store)
 
 
@@ -157,7 +159,7 @@ def test_an_encrypted_copy_from_elsewhere_is_in_the_way_of_nobody() -> None:
     repository = open_bank(store, keys=[OTHER])
     first, second = (make_snapshot(repository, Bank(states=states(bob={"n": n})), n) for n in (1, 2))
     copied = copy_snapshot(source, store, newer)
-    assert repository.retain(Keep(last=1)).removed == (first.id,)
+    assert retain(repository, Keep(last=1)).removed == (first.id,)
     assert delete_snapshot(store, "bank", copied.id, [OTHER]).removed == (copied.id,)
     assert committed(store) == [second]
 
@@ -173,7 +175,7 @@ def test_what_was_claimed_elsewhere_is_deleted_with_the_keys_that_its_system_was
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     make_snapshot(repository, Bank(), 1)
     monkeypatch.delenv("RAYSHOT_ENCRYPTION_KEY")  # a coordinator has none in its environment
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [snapshot.id.incarnation for snapshot in committed(elsewhere)] == [2]
 
 

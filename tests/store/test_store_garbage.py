@@ -10,19 +10,21 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import Collection, collect
 from rayshot.store.intents import write_intent
-from rayshot.store.keeping import Keep
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Entry
 from tests.store.snapshot_builder import (
     Bank,
     assert_every_chunk_is_reachable,
     committed,
+    delete,
     large,
     make_manifest,
     make_snapshot,
     open_bank,
+    retain,
 )
 
 HOUR = 3600.0
@@ -200,7 +202,7 @@ def test_who_leans_on_a_snapshot_after_intents_were_listed_keeps_its_bytes_thoug
         looks.append(prefix)
         if prefix == "bank/leases" and looks.count(prefix) == 2:  # the first was to see what is there
             running.append(make_manifest(repository, Bank(states={"a": {"same": large("s")}}), 3, reuse=base))
-            repository.delete(base.id)
+            delete(repository, base.id)
         return found
 
     store.create("bank/gc/earlier", canonical.pack({"format": 1, "keys": [*chunks, "bank/manifests/1-coordinator-1"]}))
@@ -290,7 +292,7 @@ def test_collections_and_retention_by_any_rule_keep_the_newest_valid_snapshot() 
     for snapshot in made[3:]:
         key = f"bank/{snapshot.manifest.chunks[0].key}"
         store.put_raw(key, store.read(key)[:-1])
-    repository.retain(Keep(last=1, hourly=1, weekly=1))
+    retain(repository, Keep(last=1, hourly=1, weekly=1))
     clock.now += HOUR
     for _ in range(2):
         collect(store, "bank")

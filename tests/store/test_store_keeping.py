@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.keeping import Keep, choose_kept
 from rayshot.store.layout import manifest_name
 from rayshot.store.records import CommitRecord
+from rayshot.store.retention import Keep, choose_kept
 
 HOUR, DAY = 3600.0, 86400.0
 MONDAY = 1_763_337_600.0

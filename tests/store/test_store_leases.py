@@ -1,9 +1,7 @@
 """Leases of readers, where one is renewed while somebody looks."""
 
-from rayshot.format import canonical
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.store.layout import lease_folder
-from rayshot.store.leases import LEASE_FORMAT, leases
+from rayshot.store.leases import LEASE, leases
 from rayshot.store.memory import MemoryStore
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
@@ -15,10 +13,10 @@ class Renewing(MemoryStore):
     renewals = 0
 
     def renew(self):
-        folder, data = lease_folder("bank"), {"format": LEASE_FORMAT, "snapshot": list(SNAPSHOT), "seconds": 60.0}
-        self.create(f"{folder}/reader-{self.renewals:08}", canonical.pack(data))
+        data = LEASE.encode({"snapshot": list(SNAPSHOT), "seconds": 60.0})
+        self.create(f"bank/leases/reader-{self.renewals:08}", data)
         if self.renewals:
-            self.delete(f"{folder}/reader-{self.renewals - 1:08}")
+            self.delete(f"bank/leases/reader-{self.renewals - 1:08}")
         self.renewals += 1
 
     def list(self, prefix=""):

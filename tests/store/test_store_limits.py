@@ -16,10 +16,12 @@ from rayshot.errors import BadManifest, Damaged, LimitExceeded
 from rayshot.format import canonical
 from rayshot.format.bounds import CHUNK_BYTES_MAX, ENVELOPE_BYTES_MAX
 from rayshot.format.codec import Frame, pack_frames, read_frames, read_messages
-from rayshot.store.catalog import FORMAT_BYTES_MAX, Storage
-from rayshot.store.intents import INTENT_BYTES_MAX, leased_bases
+from rayshot.store.catalog import Storage
+from rayshot.store.intents import leased_bases
+from rayshot.store.marks import MARK_BYTES_MAX
 from rayshot.store.memory import MemoryStore
 from rayshot.store.records import RECORD_BYTES_MAX
+from rayshot.store.system import FORMAT_BYTES_MAX
 from tests.store.snapshot_builder import Bank, large, make_snapshot, open_bank
 
 pytestmark = pytest.mark.acceptance("G11", "G12")
@@ -134,7 +136,7 @@ def test_no_reading_asks_the_store_for_more_than_its_bound() -> None:
     found = Storage(store).system("bank").latest()
     found.verify()
     leased_bases(store, "bank", repository.log.refresh())
-    bounds = {"FORMAT": FORMAT_BYTES_MAX, "log": RECORD_BYTES_MAX + 1, "intents": INTENT_BYTES_MAX + 1}
+    bounds = {"FORMAT": FORMAT_BYTES_MAX, "log": RECORD_BYTES_MAX + 1, "intents": MARK_BYTES_MAX + 1}
     bounds |= {"manifests": ENVELOPE_BYTES_MAX + 1}
     stored = {f"bank/{chunk.key}": chunk.stored_size + 1 for chunk in found.manifest.chunks}
     folders = set()

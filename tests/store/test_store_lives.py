@@ -3,10 +3,10 @@
 import pytest
 
 from rayshot.store.deletion import delete_snapshot
-from rayshot.store.keeping import Keep
 from rayshot.store.memory import MemoryStore
 from rayshot.store.repository import Repository
-from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
+from rayshot.store.retention import Keep
+from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 TWO = Keep(last=2)
 
@@ -14,7 +14,7 @@ TWO = Keep(last=2)
 def live(repository: Repository, snapshots: int, keep: Keep = TWO) -> None:
     for counter in range(1, snapshots + 1):
         make_snapshot(repository, Bank(), counter)
-        repository.retain(keep)
+        retain(repository, keep)
 
 
 def names(store: MemoryStore) -> list[str]:

@@ -11,20 +11,20 @@ import rayshot
 from rayshot.cli import main
 from rayshot.errors import BadManifest, LogLost, SnapshotNotFound
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.beginning import find_history
-from rayshot.store.catalog import Storage, format_document, make_system
+from rayshot.store.catalog import Storage
 from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
-from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
 from rayshot.store.records import EpochRecord, ExpireRecord, encode_record
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.store import Store
-from tests.store.snapshot_builder import Bank, committed, make_manifest, make_snapshot, open_bank
+from rayshot.store.system import find_history, format_document, make_system
+from tests.store.snapshot_builder import Bank, committed, make_manifest, make_snapshot, open_bank, retain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,6 +313,6 @@ def test_nothing_is_committed_behind_a_hole(tmp_path: Path) -> None:
     with pytest.raises(LogLost, match="record 3 was there and is gone"):
         repository.commit(manifest, None)
     with pytest.raises(BadManifest):
-        repository.retain(Keep(last=1))
+        retain(repository, Keep(last=1))
     assert not (tmp_path / "bank/log").exists()
     assert len(list((tmp_path / "bank/manifests").iterdir())) == 3

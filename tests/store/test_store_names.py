@@ -16,7 +16,6 @@ from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, initiator_of
 from rayshot.store.layout import (
     chunk_folder,
     copy_folder,
-    intent_key,
     manifest_key,
     manifest_name,
     snapshot_of,
@@ -41,7 +40,7 @@ def test_the_keys_of_a_snapshot_stay_in_their_folders_and_tell_which_it_is(name:
     keys = [
         manifest_key("bank", snapshot),
         f"bank/{manifest_name(snapshot, resealed_for=number)}",
-        intent_key("bank", snapshot),
+        f"bank/intents/{snapshot}",
         f"bank/{copy_folder(snapshot, attempt=7)}",
     ]
     for key in (*keys, chunk):

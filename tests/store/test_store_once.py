@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from rayshot.errors import AlreadyExists, StoreError, StoreFull, StoreUnavailable
+from rayshot.store.calls import ATTEMPTS_MAX, create_once
 from rayshot.store.memory import MemoryStore
-from rayshot.store.once import ATTEMPTS_MAX, create_once
 
 
 class Moody(MemoryStore):

@@ -5,10 +5,10 @@ import uuid
 import pytest
 
 from rayshot.errors import CommitUnknown, ConfigError, Fenced, StoreFull
+from rayshot.store.calls import ATTEMPTS_MAX
 from rayshot.store.layout import log_key
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
-from rayshot.store.once import ATTEMPTS_MAX
 from rayshot.store.records import encode_record
 from rayshot.store.store import Store
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil, running_proxy

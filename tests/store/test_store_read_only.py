@@ -15,13 +15,13 @@ import rayshot
 from rayshot.cli import main
 from rayshot.errors import ConfigError, MissingChunk, SnapshotDeleted, StoreError, StoreFull, StoreUnavailable
 from rayshot.store.catalog import Storage
+from rayshot.store.chunk_writer import LOOKED_FOR, find_present
 from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
-from rayshot.store.reuse import LOOKED_FOR, find_present
 from rayshot.store.snapshot import Snapshot
 from tests.store.read_only import looped, view_of
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_snapshot, open_bank

@@ -21,20 +21,22 @@ from rayshot.format.manifest import encode
 from rayshot.format.signing import seal
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
-from rayshot.store.keeping import Keep
 from rayshot.store.layout import format_key
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from tests.store.snapshot_builder import (
     KEY,
     Bank,
     assert_every_chunk_is_reachable,
     committed,
+    delete,
     large,
     make_manifest,
     make_snapshot,
     open_bank,
+    retain,
 )
 
 
@@ -69,7 +71,7 @@ def test_a_snapshot_that_does_not_exist_is_refused_with_what_does() -> None:
     with pytest.raises(SnapshotNotFound, match=r"does not exist; there is \.\.\. 1-coordinator-3, ") as caught:
         view.snapshot("9-coordinator-9")
     assert len(caught.value.evidence["exists"]) == 12
-    repository.delete(SnapshotId(1, "coordinator", 1))
+    delete(repository, SnapshotId(1, "coordinator", 1))
     with pytest.raises(SnapshotNotFound, match="was deleted"):
         view.snapshot("1-coordinator-1")
     with pytest.raises(ConfigError, match="not a snapshot id"):
@@ -167,8 +169,8 @@ def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
     before = sorted(entry.key for entry in store.list())
     for zombie_act in (
         lambda: old.commit(late, None),
-        lambda: old.delete(first.id),
-        lambda: old.retain(Keep(last=1)),
+        lambda: old.mark_deleted(first.id),
+        lambda: retain(old, Keep(last=1)),
         lambda: old.intend(SnapshotId(1, "coordinator", 3)),
     ):
         with pytest.raises(Fenced, match="new took over"):
@@ -304,10 +306,10 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
     with pytest.raises(CommitUnknown):
         repository.commit(manifest, None)
     store.fault = None
-    repository.retain(Keep(last=5))
+    retain(repository, Keep(last=5))
     assert len(list(store.list("bank/manifests"))) == 2
     make_snapshot(repository, counter=3)
-    repository.retain(Keep(last=5))
+    retain(repository, Keep(last=5))
     assert [snapshot.id.counter for snapshot in committed(store)] == [1, 3]
     assert len(list(store.list("bank/manifests"))) == 2
     assert_every_chunk_is_reachable(store)

@@ -10,19 +10,21 @@ from rayshot.errors import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
-from rayshot.store.keeping import Keep
 from rayshot.store.memory import Fault, MemoryStore
 from rayshot.store.repository import Repository
+from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from tests.store.snapshot_builder import (
     Bank,
     Flow,
     assert_every_chunk_is_reachable,
     committed,
+    delete,
     large,
     make_manifest,
     make_snapshot,
     open_bank,
+    retain,
 )
 
 
@@ -33,13 +35,13 @@ def test_a_deleted_snapshot_is_gone_and_the_others_verify() -> None:
     second = make_snapshot(
         repository, Bank(states={"alice": {"note": large("same"), "n": large("two")}}), 2, reuse=first
     )
-    assert repository.delete(first.id).removed == (first.id,)
+    assert delete(repository, first.id).removed == (first.id,)
     assert committed(store) == [second]
     assert second.verify().sound
     assert_every_chunk_is_reachable(store)
     assert [entry.key for entry in store.list("bank/manifests")] == ["bank/manifests/1-coordinator-2"]
     with pytest.raises(SnapshotNotFound):
-        repository.delete(first.id)
+        delete(repository, first.id)
     with pytest.raises(SnapshotNotFound, match="was deleted"):
         _ = Storage(store).system().snapshot(second.id) and Snapshot(store, "bank", first.record).manifest
 
@@ -52,7 +54,7 @@ def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> 
         label = "before the move" if counter in {2, 5} else None
         states = {"alice": {"balance": counter, "history": large("same")}, "bob": {"n": large(f"n{counter}")}}
         previous = make_snapshot(repository, Bank(states=states, label=label), counter, reuse=previous)
-        repository.retain(Keep(last=2))
+        retain(repository, Keep(last=2))
     assert [snapshot.id.counter for snapshot in committed(store)] == [2, 5, 7, 8]
     assert all(snapshot.verify().sound for snapshot in committed(store))
     assert_every_chunk_is_reachable(store)
@@ -64,16 +66,16 @@ def test_retention_keeps_the_newest_that_advances_as_the_system_can_go_back_to_n
     repository = open_bank(store)
     for counter, advances in enumerate((True, True, False, False), 1):
         make_snapshot(repository, Bank(advances=advances), counter)
-        repository.retain(Keep(last=1))
+        retain(repository, Keep(last=1))
     assert [(s.id.counter, s.record.advances) for s in committed(store)] == [(2, True), (4, False)]
     make_snapshot(repository, Bank(), 5)
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [snapshot.id.counter for snapshot in committed(store)] == [5]
 
 
 def test_retention_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
-        open_bank(MemoryStore()).retain(Keep(last=0))
+        retain(open_bank(MemoryStore()), Keep(last=0))
 
 
 def spoil_chunk(store: MemoryStore, snapshot: Snapshot) -> None:
@@ -97,7 +99,7 @@ def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[Memo
     made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 5)]
     for snapshot in made[2:]:
         spoil(store, snapshot)
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [snapshot.id.counter for snapshot in committed(store)] == [2, 4]
     assert committed(store)[0].verify().sound
 
@@ -115,7 +117,7 @@ def test_a_snapshot_that_lost_a_message_before_it_was_written_is_not_the_newest_
     sound = make_snapshot(repository, Bank(), 1)
     lossy = make_snapshot(repository, Bank(flows={("alice", "bob"): Forgetful(sent=5, received=2)}), 2)
     assert not lossy.examine().sound
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert committed(store) == [sound, lossy]
 
 
@@ -125,7 +127,7 @@ def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
     repository = open_bank(store)
     for counter in range(1, 4):
         spoil_chunk(store, make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter))
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert len(committed(store)) == 3
 
 
@@ -137,9 +139,9 @@ def test_while_a_retained_manifest_cannot_be_read_no_bytes_are_removed() -> None
     spoil_manifest(store, made[2])
     repository = open_bank(store, "w2")
     chunks = len(list(store.list("bank/chunks")))
-    assert repository.delete(made[0].id).unreadable == (made[2].id,)
+    assert delete(repository, made[0].id).unreadable == (made[2].id,)
     assert len(list(store.list("bank/chunks"))) == chunks
-    assert set(repository.delete(made[2].id).removed) == {made[0].id, made[2].id}
+    assert set(delete(repository, made[2].id).removed) == {made[0].id, made[2].id}
     assert committed(store) == [made[1]]
     assert_every_chunk_is_reachable(store)
 
@@ -149,10 +151,10 @@ def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
     repository = open_bank(store)
     for counter in range(1, 5):
         make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter)
-    repository.retain(Keep(last=3))
+    retain(repository, Keep(last=3))
     make_snapshot(repository, Bank(states={"a": {"n": 5}}), 5)
     before = store.calls
-    repository.retain(Keep(last=3))
+    retain(repository, Keep(last=3))
     assert not [key for verb, key in store.journal[before:] if "chunks/" in key and "read" in verb]
 
 
@@ -164,9 +166,9 @@ def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> 
     base = make_snapshot(repository, Bank(states=states), 1)
     make_snapshot(repository, Bank(states={"a": {"n": 2}}), 2)
     running = make_manifest(repository, Bank(states=states), 3, reuse=base)
-    assert repository.delete(base.id).removed == ()
+    assert delete(repository, base.id).removed == ()
     late = repository.snapshot(repository.commit(replace(running, position=repository.log.next_position), None))
-    assert repository.retain(Keep(last=5)).removed == (base.id,)
+    assert retain(repository, Keep(last=5)).removed == (base.id,)
     assert late.verify().sound
     assert_every_chunk_is_reachable(store)
 
@@ -206,18 +208,18 @@ def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
 
     store, repository, first = prepared()
     before = store.calls
-    repository.delete(first.id)
+    delete(repository, first.id)
     for number in range(1, store.calls - before + 1):
         store, repository, first = prepared()
         store.fault = Fault(store.calls + number, count=10_000)
         with pytest.raises(RayshotError):
-            repository.delete(first.id)
+            delete(repository, first.id)
         store.fault = None
         assert all(snapshot.verify().sound for snapshot in committed(store) if snapshot.id != first.id)
         successor = open_bank(store, "w2")
         if first in committed(store):
             successor.delete(first.id)
-        successor.retain(Keep(last=5))
+        retain(successor, Keep(last=5))
         assert [snapshot.id.counter for snapshot in committed(store)] == [2]
         assert committed(store)[0].verify().sound
         assert_every_chunk_is_reachable(store)

@@ -6,7 +6,7 @@ from rayshot.errors import BadManifest, FormatTooNew, LogLost, StoreUnavailable,
 from rayshot.format import canonical
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, log_key, manifest_name, segment_folder, segment_key
-from rayshot.store.log import CommitLog, find_end
+from rayshot.store.log import CommitLog
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.records import (
     CommitRecord,
@@ -20,7 +20,7 @@ from rayshot.store.records import (
     record_tree,
     with_digest,
 )
-from rayshot.store.segments import COUNTS, Segment, all_segments, cover, find_segments
+from rayshot.store.segments import COUNTS, Segment, all_segments, cover, find_end, find_segments
 
 LARGE, SMALL = COUNTS
 

@@ -14,7 +14,7 @@ from rayshot.errors import ActorNotFound, BadManifest, InconsistentCut, NotFound
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.signing import SigningKey
-from rayshot.store.chunk_writer import ChunkWriter, merge_chunks
+from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.diff import ABSENT, ValueChange
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import MemoryStore, named_memory_store
@@ -133,7 +133,7 @@ def test_messages_that_are_not_exactly_those_in_flight_break_the_cut_equation(
     forged = replace(
         manifest,
         channels=(ChannelEntry("alice", "bob", 5, 5, 2, mailbox, None),),
-        chunks=merge_chunks([manifest.chunks, chunks]),
+        chunks=(*manifest.chunks, *chunks),
     )
     snapshot = repository.snapshot(repository.commit(forged, KEY))
     with pytest.raises(InconsistentCut, match=complaint):
@@ -153,7 +153,7 @@ def test_a_frame_that_holds_fewer_messages_than_it_promises_is_damage() -> None:
     forged = replace(
         manifest,
         channels=(ChannelEntry("alice", "bob", 3, 3, 0, mailbox, None),),
-        chunks=merge_chunks([manifest.chunks, chunks]),
+        chunks=(*manifest.chunks, *chunks),
     )
     with pytest.raises(BadManifest, match="promises 3 messages"):
         repository.snapshot(repository.commit(forged, KEY)).verify()

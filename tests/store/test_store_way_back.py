@@ -11,7 +11,6 @@ from rayshot.protocol.recovering import Past
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.history import WayBack
-from rayshot.store.keeping import Keep
 from rayshot.store.layout import log_key, manifest_name
 from rayshot.store.log import CommitLog
 from rayshot.store.memory import MemoryStore
@@ -25,7 +24,8 @@ from rayshot.store.records import (
     RollbackRecord,
     encode_record,
 )
-from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
+from rayshot.store.retention import Keep
+from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 
 def snap(counter: int, life: int = 1) -> SnapshotId:
@@ -249,7 +249,7 @@ def test_going_back_gives_nobodys_snapshot_to_retention_and_keeps_none_for_ever(
         assert not repository.log.history.owns(committed(store)[0].record), "a savepoint stays its maker's"
         make_snapshot(repository, Bank(), 1)
         make_snapshot(repository, Bank(), 2)
-        repository.retain(Keep(last=1))
+        retain(repository, Keep(last=1))
     assert [str(snapshot.id) for snapshot in committed(store)] == ["1-coordinator-1", "3-coordinator-2"]
 
 
@@ -259,10 +259,10 @@ def test_retention_keeps_the_snapshot_that_a_life_came_from_until_it_has_one_of_
     make_snapshot(repository, Bank(), 1)
     make_snapshot(repository, Bank(advances=False), 2)
     go_back(repository.log)
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [str(snapshot.id) for snapshot in committed(store)] == ["1-coordinator-1", "1-coordinator-2"]
     make_snapshot(repository, Bank(), 1)
-    repository.retain(Keep(last=1))
+    retain(repository, Keep(last=1))
     assert [str(snapshot.id) for snapshot in committed(store)] == ["2-coordinator-1"]
 
 

@@ -42,9 +42,9 @@ from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
-from rayshot.store.log import read_record
 from rayshot.store.lost_log import log_lost
 from rayshot.store.records import CommitRecord, Record
+from rayshot.store.segments import read_record
 from rayshot.store.snapshot import Snapshot
 
 _AS_VIEWS = ("channels", "messages", "snapshots")

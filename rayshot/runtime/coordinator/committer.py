@@ -37,14 +37,14 @@ from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.stored import Stored, pack_share, unpack_stored
 from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
-from rayshot.store.beginning import check_no_snapshots
-from rayshot.store.keeping import Keep
+from rayshot.store.chunk_writer import find_present
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
 from rayshot.store.pinning import note_pin
 from rayshot.store.records import CommitRecord, EpochRecord, RollbackRecord
 from rayshot.store.repository import Repository
-from rayshot.store.reuse import find_present
+from rayshot.store.retention import Keep, Retention
+from rayshot.store.system import check_no_snapshots
 
 log = logging.getLogger("rayshot")
 _NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)
@@ -62,6 +62,7 @@ class Committer:
         self.had_begun = False
         self.fenced: Fenced | None = None
         self._repository = repository
+        self._retention = Retention(repository)
         self._keyring: Keyring | None = None
         self._key_names = settings.keys
         self._seed = {} if settings.hash_seed is None else {HASH_SEED: settings.hash_seed}
@@ -127,7 +128,8 @@ class Committer:
 
     def take_keys(self, keyring: Keyring) -> None:
         """From now on sign and encrypt with these keys."""
-        self._repository.use_keys(keyring.encryption)
+        self._repository.keys = keyring.encryption
+        self._retention = Retention(self._repository)
         self._keyring = keyring
 
     def keep_trace(self, actor: str, segment: bytes) -> None:
@@ -297,7 +299,7 @@ class Committer:
         if keep.everything:
             return
         try:
-            sweep = self._repository.retain(keep)
+            sweep = self._retention.retain(keep)
         except Fenced:
             raise
         except (StoreError, Damaged, NotFound, EncryptionKeyNeeded) as error:

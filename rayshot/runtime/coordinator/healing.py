@@ -57,9 +57,9 @@ from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.leases import reading
 from rayshot.store.records import RollbackRecord
-from rayshot.store.repository import open as open_storage
 
 if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from rayshot.errors import Damaged, Fenced, Incompatible, StoreError
-from rayshot.store.fence import Fence
 from rayshot.store.heartbeat import BEAT_S, Beating
 from rayshot.store.locate import open_store
+from rayshot.store.log import Fence
 from rayshot.store.records import EpochRecord
 
 log = logging.getLogger("rayshot")

@@ -24,14 +24,13 @@ from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.detour import find_offer
 from rayshot.store.history import WayBack
 from rayshot.store.locate import open_store
 from rayshot.store.records import EpochRecord
 from rayshot.store.repository import Repository
-from rayshot.store.repository import open as open_storage
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.trust import check_trust
+from rayshot.store.snapshot import Snapshot, check_trust
 
 
 class CannotGoBack(Exception):

@@ -32,12 +32,12 @@ from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.store.beginning import find_history
 from rayshot.store.catalog import SystemView
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.detour import find_offer
 from rayshot.store.leases import reading
-from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.system import find_history
 
 
 class Choice(NamedTuple):

@@ -29,11 +29,12 @@ from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED
-from rayshot.store.beginning import check_nobody_lives, find_history
 from rayshot.store.catalog import SystemView
+from rayshot.store.heartbeat import check_nobody_lives
 from rayshot.store.pinning import follow_pin
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+from rayshot.store.system import find_history
 
 log = logging.getLogger("rayshot")
 PIN = "RAYSHOT_RESTORE_SNAPSHOT"

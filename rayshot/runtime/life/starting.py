@@ -27,7 +27,7 @@ from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED
-from rayshot.store.beginning import check_no_snapshots, find_history
+from rayshot.store.system import check_no_snapshots, find_history
 
 ATTACH_S = 600.0
 """Another process may take so many seconds to begin or restore a system to which this process wants to attach."""

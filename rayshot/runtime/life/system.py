@@ -49,8 +49,8 @@ from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, ask_until_se
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
 from rayshot.store.catalog import SystemView
+from rayshot.store.catalog import open as open_storage
 from rayshot.store.locate import open_store
-from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 

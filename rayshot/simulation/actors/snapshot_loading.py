@@ -18,8 +18,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.store.channel_state import ChannelState
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.trust import check_trust
+from rayshot.store.snapshot import Snapshot, check_trust
 
 _PUT_AGAIN = put_again.__name__.encode()
 """The name that a pickle uses in place of an ObjectRef."""

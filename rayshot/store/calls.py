@@ -1,13 +1,33 @@
-"""Creating an object exactly once over a store whose answers can get lost.
+"""Calls of a store: many at once, and a creation that is certain although answers can get lost.
 
 "Already exists" and a time-out do not prove that the call failed: it may have written the existing object. So the bytes
 are compared. If there is no object, another try is safe, because only one creation can succeed.
 """
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
 from rayshot.errors import AlreadyExists, KeyNotFound, StoreError, StoreFull, StoreUnavailable
 from rayshot.store.store import Data, Store, buffers
 
 ATTEMPTS_MAX = 4
+AT_ONCE = 8
+"""Threads for chunks. While some wait for the disk or the network, others hash, compress and expand."""
+
+SMALL_AT_ONCE = 32
+"""Threads for small objects, which mostly wait."""
+
+
+@contextmanager
+def several_at_once(count: int, name: str, at_once: int = AT_ONCE) -> Iterator[Callable[..., Any]]:
+    """A `map` for about `count` calls. For several calls it uses up to `at_once` threads, which it ends."""
+    if count > 1:
+        with ThreadPoolExecutor(min(count, at_once), name) as pool:
+            yield pool.map
+    else:
+        yield map
 
 
 def create_once(store: Store, key: str, data: Data) -> None:
