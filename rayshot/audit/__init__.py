@@ -12,15 +12,13 @@ counts for itself.
     computation   one order of all events; vector clocks; Theorem 1 by executing the permuted order
     shiviz        the same order as a log that ShiViz can draw
     replay        with messages kept: a deterministic class, run again, reaches the recorded state. Runs user code
-    naming        the messages that broke a sum that should be conserved: `name_messages`. Runs user code
     proof         all of this for one snapshot: `prove`
 
-Only `proof`, `replay` and `naming` need more. `proof` gets bytes and signatures from the store's reading side. The
-other two run user code in the model's cell, with the module that unpickles.
+Only `proof` and `replay` need more. `proof` gets bytes and signatures from the store's reading side. `replay` runs user
+code in the model's cell, with the module that unpickles.
 """
 
 from rayshot.audit.findings import Finding, Findings
-from rayshot.audit.naming import Culprit, Named, name_messages
 from rayshot.audit.proof import prove
 
-__all__ = ["Culprit", "Finding", "Findings", "Named", "name_messages", "prove"]
+__all__ = ["Finding", "Findings", "prove"]

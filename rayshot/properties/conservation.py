@@ -16,12 +16,11 @@ seen message of some driver carries something: then drivers have accounts as act
 
 A manifest names a driver while it lives, and while a message of it is in flight. So a driver is in neither snapshot if
 it started after the first, died before the second, and had all its messages processed by then. If it brought something
-in, the actors that got it are suspects, and nothing says that the driver existed. Only traces show it: run again by
-`rayshot.audit.name_messages`, these actors balance.
+in, the actors that got it are suspects, and nothing says that the driver existed. Only traces show it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
@@ -136,7 +135,6 @@ class Conservation:
     tolerance: float
     totals: tuple[Total, ...]
     broken: Interval | None
-    snapshots: tuple[Snapshot, ...] = field(repr=False, default=())
     deleted: tuple[SnapshotId, ...] = ()
 
     @property
@@ -156,7 +154,7 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
     """Find out whether a quantity is conserved over a history, and where it first was not.
 
     Every state and every message in flight of every snapshot is read once; those of the two snapshots of a broken
-    interval twice. If the system was traced, `rayshot.audit.name_messages(found)` then names the messages.
+    interval twice.
 
     Args:
         history: a system, `rayshot.open(storage).system()`, or snapshots of one. Only a system knows from which
@@ -198,7 +196,7 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
         if one.id not in deleted:
             sums[one.id] = parts
     kept = tuple(total for total in totals if total.snapshot not in deleted)
-    return Conservation(what, plain(allowed), kept, broken, tuple(known.ordered), tuple(deleted))
+    return Conservation(what, plain(allowed), kept, broken, tuple(deleted))
 
 
 def _added(what: Quantity, snapshot: Snapshot) -> Sum:
