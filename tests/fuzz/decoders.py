@@ -29,8 +29,8 @@ from rayshot.runtime.actor.tracing import Tracer
 from rayshot.store.catalog import Storage
 from rayshot.store.history import History
 from rayshot.store.intents import leased_bases
-from rayshot.store.memory import MemoryStore
 from rayshot.store.records import DeleteRecord, EpochRecord, decode_record, encode_record
+from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
 
 REFUSALS = (RayshotError, NoTrace)
@@ -74,7 +74,7 @@ def _record(data: bytes) -> None:
 
 
 def _intent(data: bytes) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.put_raw(f"bank/intents/{_SNAPSHOT}", data)
     history = History()
     history.add(EpochRecord(0, 1, "w1"))
@@ -82,14 +82,14 @@ def _intent(data: bytes) -> None:
 
 
 def _format(data: bytes) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.put_raw("bank/FORMAT", data)
     Storage(store).system("bank").snapshots()
 
 
 def _log(data: bytes) -> None:
     """Records one behind the other, each as long as its first two bytes say."""
-    store = MemoryStore()
+    store = FaultyStore()
     store.put_raw("bank/FORMAT", b'{"rayshot": 1}')
     position = 0
     while len(data) > 1:
@@ -194,11 +194,11 @@ DECODERS: Mapping[str, Callable[[bytes], None]] = {
 
 def seeds() -> dict[str, list[bytes]]:
     """Sound bytes for each decoder, out of real snapshots."""
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     first = make_snapshot(repository, Bank(states={"alice": {"n": large("a")}, "bob": _odd()}), 1)
     second = make_snapshot(repository, Bank(label="payday"), 2, key=None)
-    kept = make_snapshot(open_bank(MemoryStore(), keys=[KEK]))
+    kept = make_snapshot(open_bank(FaultyStore(), keys=[KEK]))
     documents = [snapshot.document for snapshot in (first, second)]
     records = [store.read(entry.key) for entry in store.list("bank/log")]
     states = [second.read(actor.state.stream) for actor in second.manifest.actors if actor.state]

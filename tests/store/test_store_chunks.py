@@ -11,14 +11,14 @@ from rayshot.format.chunks import CHUNK_SIZE
 from rayshot.format.manifest import Blob, Chunk, Span
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.store import Data
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 NOISE = random.Random(7).randbytes(CHUNK_SIZE * 2 + 5)
 
 
-def written(*data: bytes) -> tuple[MemoryStore, list[Blob], dict[str, Chunk]]:
-    store = MemoryStore()
+def written(*data: bytes) -> tuple[FaultyStore, list[Blob], dict[str, Chunk]]:
+    store = FaultyStore()
     writer = ChunkWriter(store, "bank", "1-coordinator-1")
     tickets = [writer.add(one) for one in data]
     blobs, chunks = writer.finish()
@@ -89,7 +89,7 @@ def test_without_reuse_every_intent_writes_under_keys_of_its_own() -> None:
     assert [chunk.digest for chunk in second] == [*first]
 
 
-class MeetingStore(MemoryStore):
+class MeetingStore(FaultyStore):
     """Two that write, or two that read, must be under way at once, or neither comes through."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ def test_chunks_of_a_large_blob_are_written_and_read_at_once() -> None:
 
 
 def test_nothing_is_written_any_more_when_a_failure_is_told() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.fault = Fault(1, count=1000, error=lambda: StoreFull("no room"))
     writer = ChunkWriter(store, "bank", "i")
     with pytest.raises(StoreFull):
@@ -127,7 +127,7 @@ def test_nothing_is_written_any_more_when_a_failure_is_told() -> None:
 
 
 def test_a_small_blob_may_change_after_it_was_added() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     writer = ChunkWriter(store, "bank", "i")
     data = bytearray(b"before")
     writer.add(data)
@@ -137,7 +137,7 @@ def test_a_small_blob_may_change_after_it_was_added() -> None:
 
 
 def test_a_lost_answer_while_writing_is_no_loss() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.fault = Fault(1, FaultEffect.AFTER)
     writer = ChunkWriter(store, "bank", "i")
     writer.add(b"x")

@@ -8,34 +8,35 @@ from rayshot.errors import RayshotError
 from rayshot.store import memory
 from rayshot.store.copying import copy_snapshot
 from rayshot.store.log import CommitLog
-from rayshot.store.memory import Fault, MemoryStore, named_memory_store
 from rayshot.store.records import RestoreRecord
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
+from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 ONE = Keep(last=1)
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[MemoryStore]:
-    yield named_memory_store("claimed-elsewhere")
+def elsewhere() -> Iterator[FaultyStore]:
+    memory._named["claimed-elsewhere"] = FaultyStore("claimed-elsewhere")
+    yield memory._named["claimed-elsewhere"]
     del memory._named["claimed-elsewhere"]
 
 
-def live_on(store: MemoryStore, after: int = 2) -> Repository:
+def live_on(store: FaultyStore, after: int = 2) -> Repository:
     """A life that was restored into `store`: it has a number above that of the snapshot."""
     repository = Repository(store, "bank", create=True)
     repository.log.begin_epoch(repository.next_incarnation(after), "restored")
     return repository
 
 
-def counters(store: MemoryStore) -> list[tuple[int, int]]:
+def counters(store: FaultyStore) -> list[tuple[int, int]]:
     return [(snapshot.id.incarnation, snapshot.id.counter) for snapshot in committed(store)]
 
 
 def test_what_was_restored_without_a_claim_is_kept_in_all_later_lives() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     made = [make_snapshot(open_bank(store, "w1"), Bank(), 1)]
     second = open_bank(store, "w2")
     second.note_restore(made[0].id, None, claimed=False)
@@ -52,7 +53,7 @@ def test_what_was_restored_without_a_claim_is_kept_in_all_later_lives() -> None:
 
 @pytest.mark.parametrize("label", [None, "a savepoint"])
 def test_what_was_claimed_is_deleted_when_its_turn_comes_savepoint_or_not(label: str | None) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     made = make_snapshot(open_bank(store, "w1"), Bank(label=label), 1)
     second = open_bank(store, "w2")
     second.note_restore(made.id, None, claimed=True)
@@ -64,7 +65,7 @@ def test_what_was_claimed_is_deleted_when_its_turn_comes_savepoint_or_not(label:
 
 
 def test_a_copy_that_was_claimed_is_deleted_with_its_folder() -> None:
-    source, store = MemoryStore("a"), MemoryStore("b")
+    source, store = FaultyStore("a"), FaultyStore("b")
     copied = copy_snapshot(source, store, make_snapshot(open_bank(source), Bank(label="move"), 1))
     repository = open_bank(store)
     repository.note_restore(copied.id, None, claimed=True)
@@ -74,10 +75,10 @@ def test_a_copy_that_was_claimed_is_deleted_with_its_folder() -> None:
     assert counters(store) == [(2, 1)]
 
 
-def test_what_was_claimed_elsewhere_counts_as_the_oldest_and_is_deleted_there(elsewhere: MemoryStore) -> None:
+def test_what_was_claimed_elsewhere_counts_as_the_oldest_and_is_deleted_there(elsewhere: FaultyStore) -> None:
     foreign = make_snapshot(open_bank(elsewhere), Bank(label="move"), 1)
     kept = make_snapshot(open_bank(elsewhere, "w2"), Bank(), 1)
-    store = MemoryStore()
+    store = FaultyStore()
     repository = live_on(store)
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     for counter, left in ((1, 2), (2, 1), (3, 1)):
@@ -90,9 +91,9 @@ def test_what_was_claimed_elsewhere_counts_as_the_oldest_and_is_deleted_there(el
     assert elsewhere.calls == calls
 
 
-def test_what_was_claimed_elsewhere_stays_while_nothing_of_our_own_verifies(elsewhere: MemoryStore) -> None:
+def test_what_was_claimed_elsewhere_stays_while_nothing_of_our_own_verifies(elsewhere: FaultyStore) -> None:
     foreign = make_snapshot(open_bank(elsewhere), Bank(), 1)
-    store = MemoryStore()
+    store = FaultyStore()
     repository = live_on(store)
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     own = make_snapshot(repository, Bank(), 1)
@@ -101,9 +102,9 @@ def test_what_was_claimed_elsewhere_stays_while_nothing_of_our_own_verifies(else
     assert committed(elsewhere) == [foreign]
 
 
-def test_what_is_elsewhere_and_was_not_claimed_is_never_touched(elsewhere: MemoryStore) -> None:
+def test_what_is_elsewhere_and_was_not_claimed_is_never_touched(elsewhere: FaultyStore) -> None:
     foreign = make_snapshot(open_bank(elsewhere), Bank(), 1)
-    repository = live_on(MemoryStore())
+    repository = live_on(FaultyStore())
     repository.note_restore(foreign.id, elsewhere.url, claimed=False)
     calls = elsewhere.calls
     make_snapshot(repository, Bank(), 1)
@@ -111,9 +112,9 @@ def test_what_is_elsewhere_and_was_not_claimed_is_never_touched(elsewhere: Memor
     assert elsewhere.calls == calls
 
 
-def test_a_storage_elsewhere_that_fails_is_tried_again(elsewhere: MemoryStore) -> None:
+def test_a_storage_elsewhere_that_fails_is_tried_again(elsewhere: FaultyStore) -> None:
     foreign = make_snapshot(open_bank(elsewhere), Bank(), 1)
-    repository = live_on(own := MemoryStore())
+    repository = live_on(own := FaultyStore())
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     make_snapshot(repository, Bank(), 1)
     newest = make_snapshot(repository, Bank(), 2)
@@ -127,7 +128,7 @@ def test_a_storage_elsewhere_that_fails_is_tried_again(elsewhere: MemoryStore) -
 
 
 def test_the_log_says_what_a_life_was_restored_from() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, "w1")
     snapshot = make_snapshot(repository)
     repository.note_restore(snapshot.id, "file:///elsewhere", claimed=False)

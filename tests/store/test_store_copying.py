@@ -25,18 +25,18 @@ from rayshot.store.copying import WORKERS, copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Data
 from rayshot.store.system import make_system
 from rayshot.store.verification import Trust
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank, retain
 
 HEAVY = Bank(states={name: {"n": large(name)} for name in ("alice", "bob", "carol")}, label="before the move")
 
 
-def bank_in(store: MemoryStore | LocalStore) -> list[Snapshot]:
+def bank_in(store: FaultyStore | LocalStore) -> list[Snapshot]:
     repository = open_bank(store)
     first = make_snapshot(repository, HEAVY, 1)
     return [first, make_snapshot(repository, HEAVY, 2, reuse=first)]
@@ -62,7 +62,7 @@ def test_a_copy_verifies_with_its_signature_when_its_source_is_gone(tmp_path: Pa
 
 
 def test_a_copy_of_a_copy_keeps_its_seal() -> None:
-    stores = [MemoryStore(name) for name in ("a", "b", "c")]
+    stores = [FaultyStore(name) for name in ("a", "b", "c")]
     snapshot = bank_in(stores[0])[0]
     for source, destination in pairwise(stores):
         snapshot = copy_snapshot(source, destination, snapshot)
@@ -71,7 +71,7 @@ def test_a_copy_of_a_copy_keeps_its_seal() -> None:
 
 
 def test_copying_again_copies_nothing_and_going_on_copies_only_what_is_missing() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     create = destination.create
 
@@ -104,7 +104,7 @@ def test_copying_again_copies_nothing_and_going_on_copies_only_what_is_missing()
     )
 
 
-def committed_in(store: MemoryStore) -> list[Snapshot]:
+def committed_in(store: FaultyStore) -> list[Snapshot]:
     storage = Storage(store)
     return storage.systems["bank"].snapshots() if "bank" in storage.systems else []
 
@@ -112,8 +112,8 @@ def committed_in(store: MemoryStore) -> list[Snapshot]:
 @pytest.mark.acceptance("D2")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_a_copy_that_dies_at_any_call_damages_nothing_and_goes_on(effect: FaultEffect) -> None:
-    def prepared() -> tuple[MemoryStore, MemoryStore, Snapshot, Snapshot]:
-        source, destination = MemoryStore("a"), MemoryStore("b")
+    def prepared() -> tuple[FaultyStore, FaultyStore, Snapshot, Snapshot]:
+        source, destination = FaultyStore("a"), FaultyStore("b")
         old, new = bank_in(source)
         copy_snapshot(source, destination, old)
         return source, destination, old, new
@@ -138,7 +138,7 @@ def test_a_copy_that_dies_at_any_call_damages_nothing_and_goes_on(effect: FaultE
 
 
 def test_copies_stand_in_the_order_of_their_source_however_they_came() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     old, new = bank_in(source)
     for snapshot in (new, old):
         copy_snapshot(source, destination, snapshot)
@@ -147,7 +147,7 @@ def test_copies_stand_in_the_order_of_their_source_however_they_came() -> None:
 
 
 def test_damage_of_the_source_is_not_copied() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     key = f"bank/{snapshot.manifest.chunks[0].key}"
     source.put_raw(key, bytes(len(source.read(key))))
@@ -162,7 +162,7 @@ def test_damage_of_the_source_is_not_copied() -> None:
 
 @pytest.mark.parametrize("spoil", [lambda old: b"z" * len(old), lambda old: old[:-1], lambda old: old + b"z"])
 def test_what_an_interrupted_copy_left_is_proved_before_it_counts(spoil: Callable[[bytes], bytes]) -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     make_system(destination, "bank")
     chunk = snapshot.manifest.chunks[0]
@@ -177,7 +177,7 @@ def test_what_an_interrupted_copy_left_is_proved_before_it_counts(spoil: Callabl
 
 
 def test_a_false_cut_equation_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
 
     def fail(_: object) -> None:
@@ -190,7 +190,7 @@ def test_a_false_cut_equation_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_copy_can_ask_for_a_signature() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     with pytest.raises(UnknownKey):
         copy_snapshot(source, destination, snapshot, keys=[SigningKey(b"x" * 32)])
@@ -198,7 +198,7 @@ def test_a_copy_can_ask_for_a_signature() -> None:
 
 
 def test_a_system_that_lived_on_in_both_places_is_refused_by_its_id() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     make_snapshot(open_bank(destination, "other"), Bank(), 1)
     with pytest.raises(AlreadyExists, match="has lived on in both places"):
@@ -207,7 +207,7 @@ def test_a_system_that_lived_on_in_both_places_is_refused_by_its_id() -> None:
 
 
 def test_the_next_life_at_the_destination_is_above_all_that_was_copied_there() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     open_bank(source, "first")
     make_snapshot(open_bank(source, "second"), Bank(), 1)
     copied = copy_snapshot(source, destination, committed(source)[0])
@@ -222,7 +222,7 @@ def test_the_next_life_at_the_destination_is_above_all_that_was_copied_there() -
 
 
 def test_a_copy_that_was_deleted_can_be_made_again() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     for attempt in range(3):
         copied = copy_snapshot(source, destination, snapshot)
@@ -236,7 +236,7 @@ def test_a_copy_that_was_deleted_can_be_made_again() -> None:
 
 @pytest.mark.acceptance("E3")
 def test_a_copy_that_was_deleted_in_a_folder_is_removed_once(tmp_path: Path) -> None:
-    source, destination = MemoryStore("a"), LocalStore(tmp_path)
+    source, destination = FaultyStore("a"), LocalStore(tmp_path)
     for snapshot in bank_in(source):
         copy_snapshot(source, destination, snapshot)
     for snapshot in committed(destination):
@@ -245,7 +245,7 @@ def test_a_copy_that_was_deleted_in_a_folder_is_removed_once(tmp_path: Path) -> 
 
 def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_not_count() -> None:
     now = [0.0]
-    source, destination = MemoryStore("a"), MemoryStore("b", clock=lambda: now[0])
+    source, destination = FaultyStore("a"), FaultyStore("b", clock=lambda: now[0])
     snapshot = bank_in(source)[0]
     create, stalled = destination.create, []
 
@@ -276,7 +276,7 @@ def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_no
 
 @pytest.mark.acceptance("E6")
 def test_a_snapshot_that_is_deleted_while_it_is_copied_is_copied_whole() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     old, new = bank_in(source)
     create = destination.create
 
@@ -294,7 +294,7 @@ def test_a_snapshot_that_is_deleted_while_it_is_copied_is_copied_whole() -> None
 
 
 def test_no_more_chunks_are_in_memory_than_there_are_workers() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     states = {f"a{number}": {"n": large(f"n{number}")} for number in range(4 * WORKERS)}
     snapshot = make_snapshot(open_bank(source), Bank(states=states, flows={}), 1)
     lock, inside, most = threading.Lock(), [0], [0]
@@ -327,7 +327,7 @@ def test_a_storage_is_not_copied_onto_itself(tmp_path: Path) -> None:
 
 
 def test_an_id_that_a_copy_has_is_not_used_again_beside_it() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     repository = open_bank(destination, "other")
     copy_snapshot(source, destination, snapshot)
@@ -337,7 +337,7 @@ def test_an_id_that_a_copy_has_is_not_used_again_beside_it() -> None:
 
 
 def test_a_snapshot_whose_id_is_copied_while_it_is_written_is_not_said_to_be_committed() -> None:
-    source, destination = MemoryStore("a"), MemoryStore("b")
+    source, destination = FaultyStore("a"), FaultyStore("b")
     snapshot = bank_in(source)[0]
     repository = open_bank(destination, "other")
     manifest = make_manifest(repository, Bank(), 1)
@@ -350,7 +350,7 @@ def test_a_snapshot_whose_id_is_copied_while_it_is_written_is_not_said_to_be_com
 
 
 def test_nothing_leans_on_a_snapshot_that_was_deleted_and_copied_back() -> None:
-    source, backup = MemoryStore("a"), MemoryStore("b")
+    source, backup = FaultyStore("a"), FaultyStore("b")
     repository = open_bank(source)
     base = make_snapshot(repository, HEAVY, 1)
     assert base.verify([KEY]).sound  # its chunks are known from now on

@@ -15,15 +15,15 @@ from rayshot.format.chunks import digest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import MemoryStore
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, forge_commit, large, make_snapshot, open_bank
 
 
 @pytest.fixture
-def made() -> tuple[MemoryStore, Snapshot]:
-    store = MemoryStore()
+def made() -> tuple[FaultyStore, Snapshot]:
+    store = FaultyStore()
     return store, make_snapshot(open_bank(store))
 
 
@@ -32,7 +32,7 @@ def reopened(store: Store) -> Snapshot:
 
 
 @pytest.mark.acceptance("G1", "G2")
-def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
+def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple[FaultyStore, Snapshot]) -> None:
     store, snapshot = made
     key = f"bank/{snapshot.record.manifest_key}"
     sealed = store.read(key)
@@ -49,7 +49,7 @@ def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple
 
 
 @pytest.mark.acceptance("G2")
-def test_a_manifest_that_is_missing_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
+def test_a_manifest_that_is_missing_is_refused(made: tuple[FaultyStore, Snapshot]) -> None:
     store, snapshot = made
     store.delete(f"bank/{snapshot.record.manifest_key}")
     with pytest.raises(BadManifest, match="is missing"):
@@ -57,7 +57,7 @@ def test_a_manifest_that_is_missing_is_refused(made: tuple[MemoryStore, Snapshot
 
 
 @pytest.mark.acceptance("G5")
-def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
+def test_a_manifest_copied_from_another_system_is_refused(made: tuple[FaultyStore, Snapshot]) -> None:
     store, snapshot = made
     other = make_snapshot(open_bank(store, system="shop"))
     copied = store.read(f"shop/{other.record.manifest_key}")
@@ -71,7 +71,7 @@ def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStor
 
 @pytest.mark.acceptance("G5")
 def test_a_manifest_copied_from_another_position_is_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     old, new = make_snapshot(repository, counter=1), make_snapshot(repository, counter=2)
     copied = store.read(f"bank/{old.record.manifest_key}")
@@ -83,7 +83,7 @@ def test_a_manifest_copied_from_another_position_is_refused() -> None:
 
 @pytest.mark.acceptance("G5")
 def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     snapshot = make_snapshot(repository, counter=1)
     forge_commit(store, replace(snapshot.record, position=2))
@@ -127,7 +127,7 @@ def make_other(snapshot: Snapshot):
 @pytest.mark.acceptance("G7", "G8", "G9")
 def test_chunks_that_are_flipped_cut_longer_missing_or_swapped_are_found() -> None:
     states = {"alice": {"n": large("a")}, "bob": {"n": large("b")}}
-    store = MemoryStore()
+    store = FaultyStore()
     snapshot = make_snapshot(open_bank(store), Bank(states=states))
     first, second, *_ = (f"bank/{chunk.key}" for chunk in snapshot.manifest.chunks)
     one, two = store.read(first), store.read(second)

@@ -6,10 +6,10 @@ from rayshot.errors import StoreUnavailable
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.detour import find_detour, find_offer, snapshots_before
 from rayshot.store.history import History
-from rayshot.store.memory import MemoryStore
 from rayshot.store.records import DeleteRecord, EpochRecord, Record, RestoreRecord
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
+from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, Flow, large, make_snapshot, open_bank
 from tests.store.test_store_way_back import BEGIN, ELSEWHERE, commit, log_of, snap
 
@@ -47,9 +47,9 @@ STORAGE = "/shots"
 
 
 @pytest.fixture
-def made() -> tuple[MemoryStore, Repository, list[Snapshot]]:
+def made() -> tuple[FaultyStore, Repository, list[Snapshot]]:
     """Three snapshots, in each of which bob has handled ten messages more, and has another large state."""
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     snapshots: list[Snapshot] = []
     for counter in (1, 2, 3):
@@ -60,7 +60,7 @@ def made() -> tuple[MemoryStore, Repository, list[Snapshot]]:
     return store, repository, snapshots
 
 
-def damage(store: MemoryStore, snapshot: Snapshot, *others: Snapshot) -> None:
+def damage(store: FaultyStore, snapshot: Snapshot, *others: Snapshot) -> None:
     """Cut a chunk that all of these have, and no other snapshot."""
     shared = set(snapshot.manifest.chunks).intersection(*(one.manifest.chunks for one in others))
     chunk = max(shared, key=lambda one: one.size)
@@ -73,7 +73,7 @@ def history(repository: Repository) -> History:
 
 @pytest.mark.acceptance("S4")
 def test_the_newest_that_proves_whole_is_offered_with_what_it_undoes(
-    made: tuple[MemoryStore, Repository, list[Snapshot]],
+    made: tuple[FaultyStore, Repository, list[Snapshot]],
 ) -> None:
     store, repository, (_, second, third) = made
     offer = find_offer(history(repository), repository.snapshot, third.id, STORAGE, [KEY.public])
@@ -92,7 +92,7 @@ def test_the_newest_that_proves_whole_is_offered_with_what_it_undoes(
 
 @pytest.mark.acceptance("S4")
 def test_one_that_is_damaged_or_not_signed_by_a_trusted_key_is_passed_over(
-    made: tuple[MemoryStore, Repository, list[Snapshot]],
+    made: tuple[FaultyStore, Repository, list[Snapshot]],
 ) -> None:
     store, repository, (first, second, third) = made
     store.delete(f"bank/{second.record.manifest_key}")
@@ -109,7 +109,7 @@ def test_one_that_is_damaged_or_not_signed_by_a_trusted_key_is_passed_over(
 
 @pytest.mark.acceptance("S4")
 def test_one_that_there_is_no_time_to_read_is_offered_with_the_command_that_proves_it(
-    made: tuple[MemoryStore, Repository, list[Snapshot]],
+    made: tuple[FaultyStore, Repository, list[Snapshot]],
 ) -> None:
     _, repository, (_, second, third) = made
     detour = find_detour(history(repository), repository.snapshot, third.id, [KEY.public], within_s=-1.0)
@@ -121,7 +121,7 @@ def test_one_that_there_is_no_time_to_read_is_offered_with_the_command_that_prov
 
 
 def test_a_storage_that_cannot_be_read_now_is_no_proof_that_a_snapshot_is_damaged(
-    made: tuple[MemoryStore, Repository, list[Snapshot]],
+    made: tuple[FaultyStore, Repository, list[Snapshot]],
 ) -> None:
     _, repository, (*_, third) = made
 

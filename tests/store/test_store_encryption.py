@@ -16,11 +16,12 @@ from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore, named_memory_store
+from rayshot.store.memory import named_memory_store
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
 from rayshot.store.store import Store
 from rayshot.store.verification import Trust
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import KEY as SIGNING_KEY
 from tests.store.snapshot_builder import (
     Bank,
@@ -52,7 +53,7 @@ def all_bytes(store: Store) -> bytes:
 
 
 def test_nothing_of_a_snapshot_is_readable_in_the_store() -> None:
-    plain, encrypted = MemoryStore(), MemoryStore()
+    plain, encrypted = FaultyStore(), FaultyStore()
     bank = Bank(states={"a_secret_actor": {"noise": NOISE, "secret word": "swordfish"}}, flows={})
     readable = make_snapshot(open_bank(plain), bank)
     kept = make_snapshot(open_bank(encrypted, keys=[KEY]), bank)
@@ -66,7 +67,7 @@ def test_nothing_of_a_snapshot_is_readable_in_the_store() -> None:
 
 
 def test_an_encrypted_snapshot_is_read_verified_audited_and_compared() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, keys=[KEY])
     first = make_snapshot(repository, Bank(states=states()), 1)
     make_snapshot(repository, Bank(states=states(bob={"n": 7})), 2, reuse=first)
@@ -81,7 +82,7 @@ def test_an_encrypted_snapshot_is_read_verified_audited_and_compared() -> None:
 
 
 def test_chunks_of_earlier_snapshots_are_used_again_and_stay_readable_when_those_are_gone() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, keys=[KEY])
     first = make_snapshot(repository, Bank(states=states()), 1)
     second = make_snapshot(repository, Bank(states=states(bob={"n": 7})), 2, reuse=first)
@@ -96,7 +97,7 @@ def test_chunks_of_earlier_snapshots_are_used_again_and_stay_readable_when_those
 
 
 def test_a_key_is_rotated_and_the_newest_alone_reads_what_was_written_since(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     first = make_snapshot(open_bank(store, keys=[KEY]), Bank(states=states()), 1)
     later = open_bank(store, "w2", keys=[OTHER, KEY])
     make_snapshot(later, Bank(states=states(bob={"n": 7})), 2, reuse=later.snapshot(first.record))
@@ -110,7 +111,7 @@ def test_a_key_is_rotated_and_the_newest_alone_reads_what_was_written_since(monk
 
 
 def test_without_the_key_the_log_is_listed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     make_snapshot(open_bank(store, keys=[KEY]), Bank(label="payday"))
     monkeypatch.delenv("RAYSHOT_ENCRYPTION_KEY")
     (found,) = Storage(store).system("bank").snapshots()
@@ -121,7 +122,7 @@ def test_without_the_key_the_log_is_listed_and_nothing_else(monkeypatch: pytest.
 
 
 def test_without_the_key_nothing_is_deleted() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, keys=[KEY])
     first = make_snapshot(repository, Bank(states=states()), 1)
     make_snapshot(repository, Bank(states=states(bob={"n": 7})), 2, reuse=first)
@@ -141,7 +142,7 @@ def test_without_the_key_nothing_is_deleted() -> None:
 
 
 def test_without_the_key_a_collection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, keys=[KEY])
     make_snapshot(repository, Bank(states=states()), 1)
     make_manifest(repository, Bank(states=states(bob={"n": 7})), 2)  # left by a crash
@@ -153,7 +154,7 @@ def test_without_the_key_a_collection_changes_nothing(monkeypatch: pytest.Monkey
 
 
 def test_an_encrypted_copy_from_elsewhere_is_in_the_way_of_nobody() -> None:
-    source, store = MemoryStore("a"), MemoryStore("b")
+    source, store = FaultyStore("a"), FaultyStore("b")
     open_bank(source, keys=[KEY])
     newer = make_snapshot(open_bank(source, "w2", keys=[KEY]), Bank(states=states()), 1)
     repository = open_bank(store, keys=[OTHER])
@@ -170,7 +171,7 @@ def test_what_was_claimed_elsewhere_is_deleted_with_the_keys_that_its_system_was
     elsewhere = named_memory_store("encrypted-elsewhere")
     foreign = make_snapshot(open_bank(elsewhere, keys=[KEY]), Bank(states=states()), 1)
     make_snapshot(open_bank(elsewhere, "w2", keys=[KEY]), Bank(states=states()), 1)
-    repository = Repository(MemoryStore(), "bank", create=True, keys=[KEY])
+    repository = Repository(FaultyStore(), "bank", create=True, keys=[KEY])
     repository.log.begin_epoch(repository.next_incarnation(2), "restored")
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     make_snapshot(repository, Bank(), 1)
@@ -181,7 +182,7 @@ def test_what_was_claimed_elsewhere_is_deleted_with_the_keys_that_its_system_was
 
 @pytest.mark.acceptance("G9")
 def test_chunks_that_were_swapped_are_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     snapshot = make_snapshot(open_bank(store, keys=[KEY]), Bank(states=states()))
     one, other, *_ = (f"bank/{chunk.key}" for chunk in snapshot.manifest.chunks)
     first, second = store.read(one), store.read(other)
@@ -193,7 +194,7 @@ def test_chunks_that_were_swapped_are_refused() -> None:
 
 @pytest.mark.acceptance("G5")
 def test_an_encrypted_manifest_in_the_place_of_another_is_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store, keys=[KEY])
     old, new = make_snapshot(repository, counter=1), make_snapshot(repository, counter=2)
     store.put_raw(f"bank/{new.record.manifest_key}", store.read(f"bank/{old.record.manifest_key}"))
@@ -202,7 +203,7 @@ def test_an_encrypted_manifest_in_the_place_of_another_is_refused() -> None:
 
 
 def test_the_signer_is_known_from_what_is_stored() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     snapshot = make_snapshot(open_bank(store, keys=[KEY]))
     envelope = open_envelope(store.read(f"bank/{snapshot.record.manifest_key}"))
     assert envelope.key_id == SIGNING_KEY.key_id
@@ -210,7 +211,7 @@ def test_the_signer_is_known_from_what_is_stored() -> None:
 
 
 def test_a_snapshot_that_is_written_without_a_key_uses_nothing_that_needs_one() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     first = make_snapshot(open_bank(store, keys=[KEY]), Bank(states=states()), 1)
     repository = open_bank(store, "w2", keys=[])
     intent = repository.intend(first.id._replace(incarnation=2, counter=9))
@@ -225,13 +226,13 @@ def test_a_snapshot_that_is_written_without_a_key_uses_nothing_that_needs_one() 
 def test_a_manifest_mixing_encrypted_and_plain_chunks_is_refused() -> None:
     from dataclasses import replace
 
-    snapshot = make_snapshot(open_bank(MemoryStore(), keys=[KEY]))
+    snapshot = make_snapshot(open_bank(FaultyStore(), keys=[KEY]))
     with pytest.raises(Damaged):
         replace(snapshot.manifest, data_key=None)
 
 
 def test_damage_of_an_encrypted_manifest_is_damage_and_no_missing_key() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     snapshot = make_snapshot(open_bank(store, keys=[KEY]))
     key = f"bank/{snapshot.record.manifest_key}"
     store.put_raw(key, store.read(key)[:-1] + b"\0")
@@ -249,7 +250,7 @@ def test_a_snapshot_is_pickled_without_its_keys(tmp_path: Path) -> None:
 
 @pytest.mark.acceptance("G25")
 def test_no_repr_of_anything_holds_a_key() -> None:
-    repository = open_bank(MemoryStore(), keys=[KEY])
+    repository = open_bank(FaultyStore(), keys=[KEY])
     snapshot = make_snapshot(repository)
     manifest = snapshot.manifest
     assert manifest.data_key is not None
@@ -260,7 +261,7 @@ def test_no_repr_of_anything_holds_a_key() -> None:
 
 
 def test_two_vaults_that_hold_the_same_bytes_write_one_object_and_a_lost_answer_is_no_loss() -> None:
-    store, data_key = MemoryStore(), new_data_key()
+    store, data_key = FaultyStore(), new_data_key()
     store.fault = Fault(1, FaultEffect.AFTER)
     chunks = []
     for _ in range(2):

@@ -5,19 +5,19 @@ import pytest
 
 from rayshot.errors import StoreFull, StoreUnavailable
 from rayshot.store.locate import open_store
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.store import Store
 from tests.acceptance import Cases
 from tests.store.fault_proxy import CALL_FAULTS, FaultProxy, Plan, Spoil
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.s3_server import S3Server
 from tests.store.scenarios import SCENARIOS, Scenario, in_memory, outcome_of, prepare, prove
 
 IMPATIENT = "&retries=0&timeout_s=0.4"
 
 
-def memory_after(scenario: Scenario, fault: Fault | None) -> tuple[MemoryStore, str, int]:
+def memory_after(scenario: Scenario, fault: Fault | None) -> tuple[FaultyStore, str, int]:
     """A memory store on which `scenario` was done under `fault`, what came of it, and the number of its calls."""
-    store = MemoryStore()
+    store = FaultyStore()
     prepare(store)
     before = store.calls
     store.fault = None if fault is None else replace(fault, first=before + fault.first)

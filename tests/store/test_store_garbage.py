@@ -10,11 +10,11 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import Collection, collect
 from rayshot.store.intents import write_intent
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Entry
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import (
     Bank,
     assert_every_chunk_is_reachable,
@@ -40,9 +40,9 @@ class Hours:
         return self.now
 
 
-def storage_with_garbage(clock: Callable[[], float] = time.time) -> tuple[MemoryStore, Snapshot]:
+def storage_with_garbage(clock: Callable[[], float] = time.time) -> tuple[FaultyStore, Snapshot]:
     """One snapshot that is retained, and of everything that crashes leave."""
-    store = MemoryStore(clock=clock)
+    store = FaultyStore(clock=clock)
     dead = open_bank(store, "dead")
     kept = make_snapshot(dead, Bank(states={"a": {"same": large("s")}}), 1)
     make_manifest(dead, Bank(states={"a": {"n": large("lost")}}), 2, reuse=kept)  # died before its manifest
@@ -57,7 +57,7 @@ def storage_with_garbage(clock: Callable[[], float] = time.time) -> tuple[Memory
     return store, kept
 
 
-def everything(store: MemoryStore) -> set[str]:
+def everything(store: FaultyStore) -> set[str]:
     return {entry.key for entry in store.list()}
 
 
@@ -119,7 +119,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing() -> None:
 @pytest.mark.acceptance("E3")
 def test_a_running_snapshot_is_not_touched_and_then_expired_with_a_typed_error_for_its_writer() -> None:
     clock = Hours()
-    store = MemoryStore(clock=clock)
+    store = FaultyStore(clock=clock)
     repository = open_bank(store)
     base = make_snapshot(repository, Bank(states={"a": {"same": large("s")}}), 1)
     make_snapshot(repository, Bank(states={"a": {"n": 2}}), 2)
@@ -141,7 +141,7 @@ def test_a_running_snapshot_is_not_touched_and_then_expired_with_a_typed_error_f
 
 def test_a_minimum_age_below_the_time_out_of_a_running_snapshot_is_refused() -> None:
     clock = Hours()
-    store = MemoryStore(clock=clock)
+    store = FaultyStore(clock=clock)
     repository = open_bank(store)
     repository.intend(SnapshotId(1, "coordinator", 1), None, 600.0)
     clock.now += 100 * HOUR
@@ -154,7 +154,7 @@ def test_a_minimum_age_below_the_time_out_of_a_running_snapshot_is_refused() -> 
 
 def test_an_id_whose_intent_was_collected_stays_used() -> None:
     clock = Hours()
-    store = MemoryStore(clock=clock)
+    store = FaultyStore(clock=clock)
     dead = open_bank(store, "dead")
     lost = make_manifest(dead, Bank(), 7)
     successor = Repository(store, "bank", create=False)
@@ -167,7 +167,7 @@ def test_an_id_whose_intent_was_collected_stays_used() -> None:
 
 
 def test_intents_that_a_coordinator_unknown_yet_announces_are_open() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     first = open_bank(store, "first")
     make_snapshot(first)
     listing = store.list
@@ -190,7 +190,7 @@ def test_intents_that_a_coordinator_unknown_yet_announces_are_open() -> None:
 
 @pytest.mark.acceptance("E3")
 def test_who_leans_on_a_snapshot_after_intents_were_listed_keeps_its_bytes_though_it_is_deleted_then() -> None:
-    store = MemoryStore(clock=lambda: 0.0)
+    store = FaultyStore(clock=lambda: 0.0)
     repository = open_bank(store)
     base = make_snapshot(repository, Bank(states={"a": {"same": large("s")}}), 1)
     make_snapshot(repository, Bank(states={"a": {"n": 2}}), 2)
@@ -238,11 +238,11 @@ def test_a_collection_that_fails_or_dies_at_any_call_removes_nothing_needed_and_
 ) -> None:
     clock = Hours()
 
-    def prepared() -> tuple[MemoryStore, Snapshot]:
+    def prepared() -> tuple[FaultyStore, Snapshot]:
         store, kept = storage_with_garbage(clock)
         return store, kept
 
-    def twice(store: MemoryStore) -> None:
+    def twice(store: FaultyStore) -> None:
         clock.now += HOUR
         for _ in range(2):
             collect(store, "bank")
@@ -286,7 +286,7 @@ def test_while_a_retained_manifest_cannot_be_read_no_chunk_is_collected() -> Non
 @pytest.mark.acceptance("E7")
 def test_collections_and_retention_by_any_rule_keep_the_newest_valid_snapshot() -> None:
     clock = Hours()
-    store = MemoryStore(clock=clock)
+    store = FaultyStore(clock=clock)
     repository = open_bank(store)
     made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 6)]
     for snapshot in made[3:]:
@@ -319,14 +319,14 @@ def test_strange_objects_are_left_alone() -> None:
 
 
 def test_a_system_that_is_not_there_has_no_garbage() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     with pytest.raises(SystemNotFound):
         collect(store, "bank")
     assert not everything(store)
 
 
 def test_an_intent_says_for_how_long_its_snapshot_may_take() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     write_intent(store, "bank", SnapshotId(1, "coordinator", 1), "w1", None, 30.0)
     assert repository.intend(SnapshotId(1, "coordinator", 1), None, 30.0)  # the same again

@@ -19,9 +19,9 @@ from rayshot.format.codec import Frame, pack_frames, read_frames, read_messages
 from rayshot.store.catalog import Storage
 from rayshot.store.intents import leased_bases
 from rayshot.store.marks import MARK_BYTES_MAX
-from rayshot.store.memory import MemoryStore
 from rayshot.store.records import RECORD_BYTES_MAX
 from rayshot.store.system import FORMAT_BYTES_MAX
+from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, large, make_snapshot, open_bank
 
 pytestmark = pytest.mark.acceptance("G11", "G12")
@@ -105,13 +105,13 @@ def test_what_is_no_event_and_nested_deep_is_described_in_short() -> None:
 
 @pytest.mark.parametrize("data", [b"[" * FORMAT_BYTES_MAX, b'{"rayshot": 1}'.decode().encode("utf-16"), b"9" * 4000])
 def test_a_format_that_is_none_is_refused(data: bytes) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.put_raw("bank/FORMAT", data)
     with pytest.raises((BadManifest, Damaged)):
         Storage(store).system("bank").snapshots()
 
 
-class CountingStore(MemoryStore):
+class CountingStore(FaultyStore):
     """Notes how much each reading asked for."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ def test_no_reading_asks_the_store_for_more_than_its_bound() -> None:
 
 @pytest.mark.parametrize("kind", ["log", "manifests", "intents", "chunks"])
 def test_an_object_that_has_grown_without_bounds_is_refused_by_the_first_byte_too_many(kind: str) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     snapshot = make_snapshot(repository)
     repository.intend(snapshot.id._replace(counter=9), snapshot.id)
@@ -174,7 +174,7 @@ def test_an_object_that_has_grown_without_bounds_is_refused_by_the_first_byte_to
 def test_a_manifest_whose_compressed_sizes_cannot_be_is_refused_before_a_chunk_is_read(
     change: dict[str, object], error: type[Damaged]
 ) -> None:
-    manifest = make_snapshot(open_bank(MemoryStore())).manifest
+    manifest = make_snapshot(open_bank(FaultyStore())).manifest
     first, *others = manifest.chunks
     with pytest.raises(error):
         replace(manifest, chunks=(replace(first, **change), *others))

@@ -12,9 +12,9 @@ from rayshot.store.history import History
 from rayshot.store.layout import log_key, manifest_name
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord, Record, decode_record, encode_record
 from rayshot.store.store import Store
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 
 def commit(position: int, writer: str, counter: int, incarnation: int = 1) -> CommitRecord:
@@ -33,7 +33,7 @@ def put(store: Store, *records: Record, system: str = "bank") -> None:
 
 
 def test_every_record_is_read_back_as_it_was_written() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     epoch = log.begin_epoch(3, "w1")
     snapshot = SnapshotId(3, "alice", 2**40)
@@ -46,7 +46,7 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
 
 
 def test_the_records_of_a_long_log_are_read_several_at_once() -> None:
-    class Meeting(MemoryStore):
+    class Meeting(FaultyStore):
         both = threading.Barrier(2, timeout=20)
 
         def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -61,7 +61,7 @@ def test_the_records_of_a_long_log_are_read_several_at_once() -> None:
 
 
 def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     for life, writer in ((1, "a-1"), (2, "b-1"), (2, "b-2"), (3, "a-2"), (4, "ab-1")):
         log = CommitLog(store, "bank")
         log.refresh()
@@ -76,7 +76,7 @@ def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None
 
 
 def test_an_open_log_sees_what_another_one_appends() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     writer, reader = CommitLog(store, "bank"), CommitLog(store, "bank")
     assert reader.records() == ()
     writer.begin_epoch(1, "w")
@@ -86,7 +86,7 @@ def test_an_open_log_sees_what_another_one_appends() -> None:
 
 
 def test_an_open_log_that_fell_far_behind_reads_on_several_at_once() -> None:
-    class Meeting(MemoryStore):
+    class Meeting(FaultyStore):
         both = threading.Barrier(2, timeout=20)
 
         def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -104,7 +104,7 @@ def test_an_open_log_that_fell_far_behind_reads_on_several_at_once() -> None:
 
 
 def test_appending_the_same_record_again_changes_nothing() -> None:
-    log = CommitLog(MemoryStore(), "bank")
+    log = CommitLog(FaultyStore(), "bank")
     log.begin_epoch(1, "w")
     log.append(commit(1, "w", 1))
     log.append(commit(1, "w", 1))
@@ -113,7 +113,7 @@ def test_appending_the_same_record_again_changes_nothing() -> None:
 
 @pytest.mark.acceptance("E1")
 def test_the_loser_of_a_position_is_fenced_and_told_by_whom() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
     old.begin_epoch(1, "old")
     new.begin_epoch(2, "new")
@@ -207,7 +207,7 @@ def test_of_two_processes_racing_for_one_position_one_commits_and_the_other_is_f
 
 @pytest.mark.acceptance("E1")
 def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     put(
         store,
         EpochRecord(0, 1, "old"),
@@ -232,7 +232,7 @@ def test_a_zombies_epoch_of_an_older_life_does_not_count() -> None:
 
 @pytest.mark.acceptance("E1")
 def test_a_snapshot_of_an_earlier_life_is_never_committed_even_by_the_writer_of_the_later_one() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     log.append(commit(1, "w", 1))
@@ -246,7 +246,7 @@ def test_a_snapshot_of_an_earlier_life_is_never_committed_even_by_the_writer_of_
 
 def test_a_writer_without_an_epoch_is_fenced() -> None:
     with pytest.raises(Fenced, match="no epoch was begun"):
-        CommitLog(MemoryStore(), "bank").append(commit(0, "w", 1))
+        CommitLog(FaultyStore(), "bank").append(commit(0, "w", 1))
 
 
 def test_what_was_deleted_is_not_committed_again() -> None:
@@ -259,7 +259,7 @@ def test_what_was_deleted_is_not_committed_again() -> None:
 
 
 def test_coordinators_that_start_together_never_share_a_life() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     start = threading.Barrier(8)
     epochs: list[EpochRecord] = []
     fenced: list[str] = []
@@ -284,7 +284,7 @@ def test_coordinators_that_start_together_never_share_a_life() -> None:
 
 
 def test_a_new_coordinator_goes_on_with_the_same_life_and_fences_out_the_old_one() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
     old.begin_epoch(1, "old")
     old.append(commit(1, "old", 1))
@@ -297,14 +297,14 @@ def test_a_new_coordinator_goes_on_with_the_same_life_and_fences_out_the_old_one
 
 
 def test_an_epoch_of_a_life_that_is_over_is_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     CommitLog(store, "bank").begin_epoch(5, "w5")
     with pytest.raises(Fenced, match="w5 has written record 0"):
         CommitLog(store, "bank").begin_epoch(4, "w4")
 
 
 def test_an_epoch_moves_on_past_a_record_that_was_faster() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
     old.begin_epoch(1, "old")
     create = store.create
@@ -321,7 +321,7 @@ def test_an_epoch_moves_on_past_a_record_that_was_faster() -> None:
 @pytest.mark.acceptance("D3")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_a_commit_whose_answer_is_lost_is_committed_once(effect: FaultEffect) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     store.fault = Fault(store.calls + 1, effect)
@@ -332,7 +332,7 @@ def test_a_commit_whose_answer_is_lost_is_committed_once(effect: FaultEffect) ->
 @pytest.mark.acceptance("D5")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect: FaultEffect) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     store.fault = Fault(store.calls + 1, effect, count=1000)
@@ -346,7 +346,7 @@ def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect
 
 @pytest.mark.acceptance("D5")
 def test_a_commit_that_came_through_late_does_not_make_its_own_writer_a_stranger() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     store.fault = Fault(store.calls + 1, count=1000)
@@ -361,7 +361,7 @@ def test_a_commit_that_came_through_late_does_not_make_its_own_writer_a_stranger
 
 
 def test_a_full_store_is_said_to_be_full_and_nothing_is_committed() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     store.fault = Fault(store.calls + 1, error=lambda: StoreFull("no room", path="log", bytes=1))
@@ -372,7 +372,7 @@ def test_a_full_store_is_said_to_be_full_and_nothing_is_committed() -> None:
 
 
 def test_a_hole_in_the_log_is_damage() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     put(store, EpochRecord(0, 1, "w"), commit(1, "w", 1), commit(2, "w", 2))
     store.delete(log_key("bank", 1))
     log = CommitLog(store, "bank")
@@ -383,14 +383,14 @@ def test_a_hole_in_the_log_is_damage() -> None:
 
 
 def test_a_record_that_would_leave_a_hole_is_a_programmers_mistake() -> None:
-    log = CommitLog(MemoryStore(), "bank")
+    log = CommitLog(FaultyStore(), "bank")
     log.begin_epoch(1, "w")
     with pytest.raises(AssertionError, match="hole"):
         log.append(commit(5, "w", 1))
 
 
 def test_a_refresh_costs_the_same_however_long_the_log_is() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     for position in range(1, 50):
@@ -401,7 +401,7 @@ def test_a_refresh_costs_the_same_however_long_the_log_is() -> None:
 
 
 def test_a_commit_whose_read_back_is_short_is_not_taken_for_anothers() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     put(store, EpochRecord(0, 1, "w"), commit(1, "w", 1))
     log = CommitLog(store, "bank")
     log.refresh()
@@ -413,7 +413,7 @@ def test_a_commit_whose_read_back_is_short_is_not_taken_for_anothers() -> None:
 
 
 def test_objects_in_the_log_folder_that_are_no_records_are_not_read() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     put(store, EpochRecord(0, 1, "w"))
     store.create("bank/log/notes.txt", b"hello")
     assert len(CommitLog(store, "bank").records()) == 1

@@ -18,12 +18,12 @@ from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
-from rayshot.store.memory import MemoryStore
 from rayshot.store.records import EpochRecord, ExpireRecord, encode_record
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
 from rayshot.store.store import Store
 from rayshot.store.system import find_history, format_document, make_system
+from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, committed, make_manifest, make_snapshot, open_bank, retain
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_every_command_refuses_a_storage_whose_log_is_gone_and_removes_nothing(p
 def test_reading_copying_and_beginning_refuse_too_and_write_nothing(place: str, tmp_path: Path) -> None:
     store = open_store(place)
     three_snapshots(store)
-    elsewhere = MemoryStore()
+    elsewhere = FaultyStore()
     foreign = make_snapshot(open_bank(elsewhere, "elsewhere"), Bank(), 7)
     lose_log(store)
     there = everything(store)
@@ -129,7 +129,7 @@ def test_a_log_that_is_brought_back_brings_all_back(place: str) -> None:
 
 
 def test_a_folder_that_lost_its_log_and_its_format_is_no_new_system() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     lose_log(store)
     store.delete("bank/FORMAT")
@@ -142,7 +142,7 @@ def test_a_folder_that_lost_its_log_and_its_format_is_no_new_system() -> None:
 
 @pytest.mark.parametrize("left", ["manifests", "intents", "chunks"])
 def test_one_kind_of_objects_is_sign_enough(left: str) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     for key in everything(store):
         if not key.startswith(("bank/FORMAT", f"bank/{left}")):
@@ -152,7 +152,7 @@ def test_one_kind_of_objects_is_sign_enough(left: str) -> None:
 
 
 def test_a_log_that_garbage_collection_began_anew_is_none() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     lose_log(store)
     expired = [ExpireRecord(at, "gc-0123", SnapshotId(1, "coordinator", at + 1)) for at in (0, 1, 2)]
@@ -184,7 +184,7 @@ def put_log(store: Store, *records: EpochRecord) -> None:
 def test_garbage_collection_refuses_a_log_under_which_this_was_not_written(
     records: tuple[EpochRecord, ...], missing: str
 ) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     put_log(store, *records)
     there = everything(store)
@@ -195,7 +195,7 @@ def test_garbage_collection_refuses_a_log_under_which_this_was_not_written(
 
 
 def test_garbage_collection_refuses_a_log_that_has_lost_a_life() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     older = {key: store.read(key) for key in log_keys(store)}
     make_snapshot(open_bank(store, "w2"), Bank(), 1)
@@ -209,7 +209,7 @@ def test_garbage_collection_refuses_a_log_that_has_lost_a_life() -> None:
 
 
 def test_a_system_that_crashed_before_its_first_epoch_is_empty_and_can_begin() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.create("bank/FORMAT", format_document())
     assert Storage(store).system("bank").snapshots() == []
     assert collect(store, "bank", min_age_s=0.0).groups == {}
@@ -218,7 +218,7 @@ def test_a_system_that_crashed_before_its_first_epoch_is_empty_and_can_begin() -
 
 
 def test_what_is_written_while_an_empty_system_is_read_is_no_damage() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     make_system(store, "bank")
     listed = store.list
 
@@ -233,15 +233,15 @@ def test_what_is_written_while_an_empty_system_is_read_is_no_damage() -> None:
 
 
 @pytest.fixture
-def backup() -> MemoryStore:
+def backup() -> FaultyStore:
     """A storage that holds copies, and never had a life."""
-    source, destination = MemoryStore("source"), MemoryStore("backup")
+    source, destination = FaultyStore("source"), FaultyStore("backup")
     for snapshot in (three_snapshots(source), *committed(source))[1:]:
         copy_snapshot(source, destination, snapshot)
     return destination
 
 
-def test_a_storage_of_copies_stays_readable_and_is_collected(backup: MemoryStore) -> None:
+def test_a_storage_of_copies_stays_readable_and_is_collected(backup: FaultyStore) -> None:
     for _ in range(3):
         collect(backup, "bank", min_age_s=0.0)
     assert [snapshot.id.counter for snapshot in committed(backup)] == [1, 2, 3]
@@ -254,7 +254,7 @@ def test_a_storage_of_copies_stays_readable_and_is_collected(backup: MemoryStore
     assert backup.calls - before - first < first / 2  # it was looked once what lies beside the log
 
 
-def test_a_storage_of_copies_whose_log_is_gone_is_refused(backup: MemoryStore) -> None:
+def test_a_storage_of_copies_whose_log_is_gone_is_refused(backup: FaultyStore) -> None:
     lose_log(backup)
     there = everything(backup)
     for door in (
@@ -267,7 +267,7 @@ def test_a_storage_of_copies_whose_log_is_gone_is_refused(backup: MemoryStore) -
     assert everything(backup) == there
 
 
-def test_copies_that_an_older_log_does_not_know_are_no_garbage(backup: MemoryStore) -> None:
+def test_copies_that_an_older_log_does_not_know_are_no_garbage(backup: FaultyStore) -> None:
     there = {key for key in everything(backup) if "/copies/" in key}
     for key in log_keys(backup)[1:]:
         backup.delete(key)
@@ -277,7 +277,7 @@ def test_copies_that_an_older_log_does_not_know_are_no_garbage(backup: MemorySto
 
 
 def test_a_copy_that_died_behind_its_manifest_goes_on_and_is_read_meanwhile_as_not_there() -> None:
-    source, destination = MemoryStore("source"), MemoryStore("backup")
+    source, destination = FaultyStore("source"), FaultyStore("backup")
     snapshot = make_snapshot(open_bank(source))
     created = destination.create
 
@@ -296,7 +296,7 @@ def test_a_copy_that_died_behind_its_manifest_goes_on_and_is_read_meanwhile_as_n
 
 
 def test_a_log_that_is_whole_costs_no_look_at_what_lies_beside_it() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     three_snapshots(store)
     before = len(store.journal)
     CommitLog(store, "bank").refresh()

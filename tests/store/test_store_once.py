@@ -4,10 +4,10 @@ import pytest
 
 from rayshot.errors import AlreadyExists, StoreError, StoreFull, StoreUnavailable
 from rayshot.store.calls import ATTEMPTS_MAX, create_once
-from rayshot.store.memory import MemoryStore
+from tests.store.faulty_store import FaultyStore
 
 
-class Moody(MemoryStore):
+class Moody(FaultyStore):
     """A store whose creations answer with these errors in turn, then as usual."""
 
     def __init__(self, *moods: Callable[[], StoreError]) -> None:
@@ -34,7 +34,7 @@ def taken() -> StoreError:
 
 
 def test_what_is_there_already_with_the_same_bytes_is_done() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     for _ in range(2):
         create_once(store, "a", [b"by", b"tes"])
     with pytest.raises(AlreadyExists):
@@ -43,7 +43,7 @@ def test_what_is_there_already_with_the_same_bytes_is_done() -> None:
 
 
 def test_a_part_of_the_bytes_is_a_short_answer_and_no_rival() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.create("a", b"bytes")
     with pytest.raises(StoreUnavailable, match="returned only a part"):
         create_once(store, "a", b"bytes and more")

@@ -21,8 +21,8 @@ from rayshot.store.deletion import delete_snapshot
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
-from rayshot.store.memory import MemoryStore
 from rayshot.store.snapshot import Snapshot
+from tests.store.faulty_store import FaultyStore
 from tests.store.read_only import looped, view_of
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_snapshot, open_bank
 
@@ -207,8 +207,8 @@ def chunks_of(snapshot: Snapshot) -> dict[str, Any]:
 
 
 @pytest.fixture
-def shared() -> tuple[MemoryStore, Snapshot]:
-    store = MemoryStore()
+def shared() -> tuple[FaultyStore, Snapshot]:
+    store = FaultyStore()
     return store, make_snapshot(open_bank(store), Bank(states=STATES))
 
 
@@ -238,4 +238,4 @@ def test_chunks_that_were_all_removed_are_written_anew(shared: Any) -> None:
         store.delete(entry.key)
     assert find_present(store, "bank", chunks_of(snapshot)) == {}
     with pytest.raises(MissingChunk):
-        copy_snapshot(store, MemoryStore("backup"), snapshot)
+        copy_snapshot(store, FaultyStore("backup"), snapshot)

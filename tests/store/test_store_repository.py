@@ -23,9 +23,9 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.layout import format_key
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import (
     KEY,
     Bank,
@@ -51,7 +51,7 @@ def test_a_committed_snapshot_is_found_and_verifies(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_listed_in_the_order_of_their_commits() -> None:
-    repository = open_bank(MemoryStore())
+    repository = open_bank(FaultyStore())
     ids = [make_snapshot(repository, counter=counter).id for counter in (3, 1, 2)]
     view = Storage(repository.store).system()
     assert [snapshot.id for snapshot in view.snapshots()] == ids
@@ -62,7 +62,7 @@ def test_snapshots_are_listed_in_the_order_of_their_commits() -> None:
 
 @pytest.mark.acceptance("G27")
 def test_a_snapshot_that_does_not_exist_is_refused_with_what_does() -> None:
-    repository = open_bank(MemoryStore())
+    repository = open_bank(FaultyStore())
     view = Storage(repository.store).system()
     with pytest.raises(SnapshotNotFound, match="no committed snapshot yet"):
         view.latest()
@@ -107,7 +107,7 @@ def test_several_systems_share_a_storage_and_must_be_named(tmp_path: Path) -> No
 
 @pytest.mark.acceptance("G6")
 def test_a_system_of_a_newer_format_is_refused() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.create(format_key("bank"), json.dumps({"rayshot": 2}).encode())
     make_snapshot(open_bank(store, system="shop"))
     assert list(Storage(store).systems) == ["bank", "shop"]
@@ -122,14 +122,14 @@ def test_a_system_of_a_newer_format_is_refused() -> None:
     "content", [b"", b"{}", b"[]", b"\xff", b'{"rayshot": "1"}', b'{"rayshot": 0}', b'{"rayshot": true}']
 )
 def test_a_format_that_is_damaged_is_refused(content: bytes) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     store.create(format_key("bank"), content)
     with pytest.raises(BadManifest):
         Storage(store).system().latest()
 
 
 def test_a_system_whose_format_was_removed_is_damaged_and_not_empty() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     make_snapshot(open_bank(store))
     store.delete(format_key("bank"))
     with pytest.raises(BadManifest, match="bank/FORMAT is missing"):
@@ -139,7 +139,7 @@ def test_a_system_whose_format_was_removed_is_damaged_and_not_empty() -> None:
 
 
 def test_a_repository_that_must_not_be_made_has_to_exist() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     with pytest.raises(SystemNotFound):
         Repository(store, "bank", create=False)
     assert store.calls == len(["FORMAT", "log", "manifests", "intents", "chunks", "copies", "systems"])
@@ -150,7 +150,7 @@ def test_a_repository_that_must_not_be_made_has_to_exist() -> None:
 
 
 def test_an_id_cannot_be_used_twice() -> None:
-    repository = open_bank(MemoryStore())
+    repository = open_bank(FaultyStore())
     snapshot = SnapshotId(1, "coordinator", 1)
     assert repository.intend(snapshot) == "1-coordinator-1"
     repository.intend(snapshot)  # a lost answer: the same intent again
@@ -161,7 +161,7 @@ def test_an_id_cannot_be_used_twice() -> None:
 
 @pytest.mark.acceptance("E1")
 def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     old = open_bank(store, "old")
     first = make_snapshot(old)
     late = make_manifest(old, Bank(), 2)
@@ -182,7 +182,7 @@ def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
 
 @pytest.mark.acceptance("E1")
 def test_of_two_coordinators_that_commit_at_once_only_the_newer_one_does() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     old = open_bank(store, "old")
     late = make_manifest(old, Bank(), 1)
     refresh = old.log.refresh
@@ -234,7 +234,7 @@ HEAVY = Bank(states={"alice": large("a"), "bob": large("b")})
 
 
 def calls_of_a_snapshot() -> int:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     make_snapshot(repository, counter=1)
     before = store.calls
@@ -244,7 +244,7 @@ def calls_of_a_snapshot() -> int:
 
 def outcome_with(fault: Fault) -> str:
     """Take one snapshot in peace and one under `fault`; then prove what must hold whatever came of it."""
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     make_snapshot(repository, counter=1)
     store.fault = replace(fault, first=store.calls + fault.first)
@@ -285,7 +285,7 @@ def assert_an_unknown_commit_is_not_abandoned(repository: Repository, snapshot: 
 
 
 def test_what_was_abandoned_is_gone_and_what_was_committed_cannot_be_abandoned() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     kept = make_snapshot(repository)
     make_manifest(repository, Bank(states={"alice": {"balance": 7}}), 2)
@@ -298,7 +298,7 @@ def test_what_was_abandoned_is_gone_and_what_was_committed_cannot_be_abandoned()
 
 @pytest.mark.acceptance("D5")
 def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     make_snapshot(repository, counter=1)
     manifest = make_manifest(repository, Bank(states={"alice": {"balance": 7}}), 2)
@@ -317,7 +317,7 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
 
 @pytest.mark.acceptance("D5")
 def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     manifest = make_manifest(repository, Bank(flows={}), 1)
     create = store.create
@@ -338,13 +338,13 @@ def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:
 
 
 def test_a_manifest_is_stored_as_it_was_sealed() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     snapshot = make_snapshot(open_bank(store))
     assert store.read(f"bank/{snapshot.record.manifest_key}") == seal(encode(snapshot.manifest), KEY)
 
 
 def test_a_snapshot_that_leans_on_another_reads_the_end_of_the_log_once_more_than_one_that_does_not() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     base = make_snapshot(repository, Bank(), 1)
     calls = []

@@ -10,10 +10,10 @@ from rayshot.errors import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
-from rayshot.store.memory import Fault, MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.retention import Keep
 from rayshot.store.snapshot import Snapshot
+from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import (
     Bank,
     Flow,
@@ -29,7 +29,7 @@ from tests.store.snapshot_builder import (
 
 
 def test_a_deleted_snapshot_is_gone_and_the_others_verify() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     first = make_snapshot(repository, Bank(states={"alice": {"note": large("same"), "n": large("one")}}), 1)
     second = make_snapshot(
@@ -47,7 +47,7 @@ def test_a_deleted_snapshot_is_gone_and_the_others_verify() -> None:
 
 
 def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     previous: Snapshot | None = None
     for counter in range(1, 9):
@@ -62,7 +62,7 @@ def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> 
 
 
 def test_retention_keeps_the_newest_that_advances_as_the_system_can_go_back_to_no_other() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     for counter, advances in enumerate((True, True, False, False), 1):
         make_snapshot(repository, Bank(advances=advances), counter)
@@ -75,26 +75,26 @@ def test_retention_keeps_the_newest_that_advances_as_the_system_can_go_back_to_n
 
 def test_retention_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
-        retain(open_bank(MemoryStore()), Keep(last=0))
+        retain(open_bank(FaultyStore()), Keep(last=0))
 
 
-def spoil_chunk(store: MemoryStore, snapshot: Snapshot) -> None:
+def spoil_chunk(store: FaultyStore, snapshot: Snapshot) -> None:
     key = f"bank/{snapshot.manifest.chunks[0].key}"
     store.put_raw(key, store.read(key)[:-1])
 
 
-def spoil_manifest(store: MemoryStore, snapshot: Snapshot) -> None:
+def spoil_manifest(store: FaultyStore, snapshot: Snapshot) -> None:
     store.put_raw(f"bank/{snapshot.record.manifest_key}", b"garbage")
 
 
-def lose_manifest(store: MemoryStore, snapshot: Snapshot) -> None:
+def lose_manifest(store: FaultyStore, snapshot: Snapshot) -> None:
     store.delete(f"bank/{snapshot.record.manifest_key}")
 
 
 @pytest.mark.acceptance("E7")
 @pytest.mark.parametrize("spoil", [spoil_chunk, spoil_manifest, lose_manifest])
-def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[MemoryStore, Snapshot], None]) -> None:
-    store = MemoryStore()
+def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[FaultyStore, Snapshot], None]) -> None:
+    store = FaultyStore()
     repository = open_bank(store)
     made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 5)]
     for snapshot in made[2:]:
@@ -112,7 +112,7 @@ class Forgetful(Flow):
 
 
 def test_a_snapshot_that_lost_a_message_before_it_was_written_is_not_the_newest_valid_one() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     sound = make_snapshot(repository, Bank(), 1)
     lossy = make_snapshot(repository, Bank(flows={("alice", "bob"): Forgetful(sent=5, received=2)}), 2)
@@ -123,7 +123,7 @@ def test_a_snapshot_that_lost_a_message_before_it_was_written_is_not_the_newest_
 
 @pytest.mark.acceptance("E7")
 def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     for counter in range(1, 4):
         spoil_chunk(store, make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter))
@@ -133,7 +133,7 @@ def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
 
 @pytest.mark.acceptance("E7")
 def test_while_a_retained_manifest_cannot_be_read_no_bytes_are_removed() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 4)]
     spoil_manifest(store, made[2])
@@ -147,7 +147,7 @@ def test_while_a_retained_manifest_cannot_be_read_no_bytes_are_removed() -> None
 
 
 def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     for counter in range(1, 5):
         make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter)
@@ -160,7 +160,7 @@ def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
 
 @pytest.mark.acceptance("E3")
 def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     states = {"alice": {"history": large("same")}}
     base = make_snapshot(repository, Bank(states=states), 1)
@@ -175,7 +175,7 @@ def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> 
 
 @pytest.mark.acceptance("E2")
 def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     base = make_snapshot(repository)
     repository.intend(SnapshotId(1, "coordinator", 2), base.id)
@@ -186,7 +186,7 @@ def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -
 
 @pytest.mark.acceptance("E2")
 def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     repository = open_bank(store)
     base = make_snapshot(repository)
     repository.intend(SnapshotId(1, "coordinator", 2), base.id)
@@ -199,8 +199,8 @@ def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
 
 @pytest.mark.acceptance("E4")
 def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
-    def prepared() -> tuple[MemoryStore, Repository, Snapshot]:
-        store = MemoryStore()
+    def prepared() -> tuple[FaultyStore, Repository, Snapshot]:
+        store = FaultyStore()
         repository = open_bank(store)
         first = make_snapshot(repository, Bank(states={"a": {"n": large("x"), "m": large("y")}}), 1)
         make_snapshot(repository, Bank(states={"a": {"n": large("x"), "m": large("z")}}), 2, reuse=first)

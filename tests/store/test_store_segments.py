@@ -7,7 +7,6 @@ from rayshot.format import canonical
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, log_key, manifest_name, segment_folder, segment_key
 from rayshot.store.log import CommitLog
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.records import (
     CommitRecord,
     CopyRecord,
@@ -21,6 +20,7 @@ from rayshot.store.records import (
     with_digest,
 )
 from rayshot.store.segments import COUNTS, Segment, all_segments, cover, find_end, find_segments
+from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 LARGE, SMALL = COUNTS
 
@@ -43,13 +43,13 @@ def every_kind(end: int) -> list[Record]:
     return begun + [one_of_each_kind(position)[position % 5] for position in range(2, end)]
 
 
-def fill(store: MemoryStore, records: list[Record]) -> None:
+def fill(store: FaultyStore, records: list[Record]) -> None:
     """As a rayshot without segments writes them."""
     for record in records:
         store.create(log_key("bank", record.position), encode_record(record))
 
 
-def append_commits(store: MemoryStore, end: int) -> CommitLog:
+def append_commits(store: FaultyStore, end: int) -> CommitLog:
     log = CommitLog(store, "bank")
     log.begin_epoch(1, "w")
     go_on(log, end)
@@ -63,12 +63,12 @@ def go_on(log: CommitLog, end: int) -> None:
         log.write_segments()
 
 
-def names(store: MemoryStore) -> list[str]:
+def names(store: FaultyStore) -> list[str]:
     return [entry.key.rpartition("/")[2] for entry in store.list(segment_folder("bank"))]
 
 
 def test_whoever_appends_the_last_record_of_a_segment_writes_it() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL - 1)
     assert names(store) == []
     go_on(log, 2 * SMALL + 3)
@@ -82,7 +82,7 @@ def test_whoever_appends_the_last_record_of_a_segment_writes_it() -> None:
 
 
 def test_a_log_of_all_kinds_of_records_is_the_same_with_segments_and_without() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     records = every_kind(LARGE + 3 * SMALL)
     fill(store, records)
     without = CommitLog(store, "bank")
@@ -112,7 +112,7 @@ def test_of_two_segments_the_larger_one_is_read_and_none_behind_a_hole() -> None
 def test_a_segment_that_cannot_be_read_costs_time_and_nothing_else(
     damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, 3 * SMALL)
     key = segment_key("bank", SMALL, SMALL)
     data = store.read(key)
@@ -142,7 +142,7 @@ def test_a_segment_that_cannot_be_read_costs_time_and_nothing_else(
 
 
 def test_a_segment_with_a_record_of_a_newer_format_says_what_to_do() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL)
     trees = [record_tree(record) for record in log.records()]
     key = segment_key("bank", 0, SMALL)
@@ -153,7 +153,7 @@ def test_a_segment_with_a_record_of_a_newer_format_says_what_to_do() -> None:
 
 
 def test_objects_that_are_no_segments_are_not_read() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, 2)
     for name in ("notes.txt", f"{0:020}-7", f"{3:020}-{SMALL}", f"{0:019}-{SMALL}", f"{0:020}-0{SMALL}"):
         store.create(f"{segment_folder('bank')}/{name}", b"x")
@@ -162,7 +162,7 @@ def test_objects_that_are_no_segments_are_not_read() -> None:
 
 @pytest.mark.parametrize("effect", list(FaultEffect))
 def test_a_segment_that_cannot_be_written_is_written_later(effect: FaultEffect) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL - 1)
     snapshot = SnapshotId(1, "coordinator", SMALL - 1)
     log.append(CommitRecord(SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
@@ -178,7 +178,7 @@ def test_a_segment_that_cannot_be_written_is_written_later(effect: FaultEffect) 
 
 
 def test_a_segment_that_ends_with_the_record_of_another_writer_is_written_too() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL - 1)
     other = CommitLog(store, "bank")
     other.append_next(lambda _, position: DeleteRecord(position, "somebody", SnapshotId(1, "coordinator", 3)))
@@ -188,7 +188,7 @@ def test_a_segment_that_ends_with_the_record_of_another_writer_is_written_too() 
 
 
 def test_an_error_that_nobody_expects_ends_no_commit(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL - 1)
     snapshot = SnapshotId(1, "coordinator", SMALL - 1)
     log.append(CommitRecord(SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
@@ -201,14 +201,14 @@ def test_an_error_that_nobody_expects_ends_no_commit(caplog: pytest.LogCaptureFi
     assert "could not be written now" in caplog.text
 
 
-def put_back(store: MemoryStore, end: int) -> None:
+def put_back(store: FaultyStore, end: int) -> None:
     """Put the folder of the log back to an older state, and leave the segments."""
     for entry in list(store.list("bank/log")):
         if int(entry.key.rpartition("/")[2]) >= end:
             store.delete(entry.key)
 
 
-def live_on(store: MemoryStore, start: int, end: int) -> list[Record]:
+def live_on(store: FaultyStore, start: int, end: int) -> list[Record]:
     """As a rayshot without segments goes on with a log of `start` records, as life 2."""
     log = [EpochRecord(start, 2, "other")]
     snapshots = [SnapshotId(2, "coordinator", position) for position in range(start + 1, end)]
@@ -224,7 +224,7 @@ def live_on(store: MemoryStore, start: int, end: int) -> list[Record]:
 def test_segments_of_a_log_that_was_put_back_and_went_on_in_another_way_are_left_aside(
     end: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, 2 * SMALL + 2)
     put_back(store, 70)
     expected = [*log.records()[:70], *live_on(store, 70, end)]
@@ -241,7 +241,7 @@ def test_segments_of_a_log_that_was_put_back_and_went_on_in_another_way_are_left
 
 
 def test_a_writer_that_slept_while_the_log_was_put_back_writes_no_segment_of_what_it_remembers() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, 2 * SMALL - 1)
     snapshot = SnapshotId(1, "coordinator", 2 * SMALL - 1)
     log.append(CommitRecord(2 * SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
@@ -255,7 +255,7 @@ def test_a_writer_that_slept_while_the_log_was_put_back_writes_no_segment_of_wha
 
 
 def test_a_log_that_ends_before_its_segments_is_lost() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     append_commits(store, SMALL + 2)
     for position in range(SMALL - 1, SMALL + 2):
         store.delete(log_key("bank", position))
@@ -268,7 +268,7 @@ def test_a_log_that_ends_before_its_segments_is_lost() -> None:
 
 
 def test_a_list_that_does_not_show_the_newest_records_yet_hides_none_behind_segments() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL + 3)
     listed = store.list
     store.list = lambda prefix="", **options: (  # type: ignore[method-assign, assignment]
@@ -278,7 +278,7 @@ def test_a_list_that_does_not_show_the_newest_records_yet_hides_none_behind_segm
 
 
 def test_a_hole_behind_the_segments_is_damage() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     append_commits(store, SMALL + 5)
     store.delete(log_key("bank", SMALL + 2))
     reader = CommitLog(store, "bank")
@@ -288,7 +288,7 @@ def test_a_hole_behind_the_segments_is_damage() -> None:
 
 
 def test_a_storage_that_does_not_answer_for_a_segment_is_said_to_be_away() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     append_commits(store, SMALL)
     store.fault = Fault(store.calls + 2, count=100)
     with pytest.raises(StoreUnavailable):
@@ -297,7 +297,7 @@ def test_a_storage_that_does_not_answer_for_a_segment_is_said_to_be_away() -> No
 
 @pytest.mark.wide("slow")
 def test_a_record_that_is_written_while_a_reader_looks_behind_the_segments_is_no_hole() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     log = append_commits(store, SMALL + 3)
     read = store.read_range
 
