@@ -19,13 +19,13 @@ from typing import NamedTuple
 from rayshot.audit.document import Document
 from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import Unproved
-from rayshot.audit.history import History, count
+from rayshot.audit.history import ActorHistory, count
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Sent, sends_of
 
 Clock = tuple[int, ...]
 
 
-class Step(NamedTuple):
+class OrderedEvent(NamedTuple):
     """One event in the order: number `place` of `actor` since the common cut, counted from 0."""
 
     actor: str
@@ -42,7 +42,7 @@ class Computation:
     are actors, and of a million events only the clocks of messages under way are needed at one time.
     """
 
-    def __init__(self, histories: Mapping[str, History]) -> None:
+    def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self.actors = tuple(sorted(histories))
         self.histories = histories
         self._turns = array("L", self._find_order())
@@ -83,7 +83,7 @@ class Computation:
             yield actor, place, self.histories[actor].events[place]
             places[turn] = place + 1
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[OrderedEvent]:
         """The events in their order, with their vector clocks."""
         index_of = {actor: index for index, actor in enumerate(self.actors)}
         clocks = {actor: [0] * len(self.actors) for actor in self.actors}
@@ -100,7 +100,7 @@ class Computation:
             now = tuple(clock)
             for receiver in sends_of(event, actor):
                 under_way.put(actor, receiver, now)
-            yield Step(actor, place, event, now)
+            yield OrderedEvent(actor, place, event, now)
 
     def check_clocks(self, document: Document) -> str:
         """Check that no actor, when it recorded, knew of an event behind another's recording. Raises Unproved."""
@@ -170,7 +170,7 @@ class Computation:
 class _Flight:
     """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused."""
 
-    def __init__(self, histories: Mapping[str, History]) -> None:
+    def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self._traced = histories.keys()
         self._earlier: dict[tuple[str, str], int] = defaultdict(int)
         self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
@@ -202,7 +202,7 @@ class _Flight:
 class _Run:
     """The execution of one order, by counters alone."""
 
-    def __init__(self, histories: Mapping[str, History]) -> None:
+    def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self.sent = {actor: dict(history.sent) for actor, history in histories.items()}
         self.received = {actor: dict(history.received) for actor, history in histories.items()}
 

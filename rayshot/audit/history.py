@@ -14,7 +14,7 @@ from rayshot.store.snapshot import Snapshot
 
 
 @dataclass(slots=True)
-class History:
+class ActorHistory:
     """One actor's events, beginning with number `first`, and its counters before them; `base` as in a Segment."""
 
     actor: str
@@ -47,7 +47,7 @@ class Traced:
     `near` are the other snapshots whose segments were used.
     """
 
-    histories: Mapping[str, History]
+    histories: Mapping[str, ActorHistory]
     base: str
     near: Sequence[Snapshot]
 
@@ -60,7 +60,7 @@ def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, in
         sent[receiver] = sent.get(receiver, 0) + 1
 
 
-def join(segments: Iterable[Segment], target: str = "") -> dict[str, History]:
+def join(segments: Iterable[Segment], target: str = "") -> dict[str, ActorHistory]:
     """Join the segments of each actor as long as one continues the other.
 
     At a gap the part that recorded `target` is kept; if no part did, the last one. Raises Unproved if two segments
@@ -73,7 +73,7 @@ def join(segments: Iterable[Segment], target: str = "") -> dict[str, History]:
     return {actor: _join(sorted(several, key=lambda one: one.first), target) for actor, several in by_actor.items()}
 
 
-def _join(segments: Sequence[Segment], target: str) -> History:
+def _join(segments: Sequence[Segment], target: str) -> ActorHistory:
     history = _begin(segments[0])
     for segment in segments[1:]:
         overlap = history.first + len(history.events) - segment.first
@@ -89,13 +89,13 @@ def _join(segments: Sequence[Segment], target: str) -> History:
     return history
 
 
-def _begin(segment: Segment) -> History:
+def _begin(segment: Segment) -> ActorHistory:
     assert segment.base is not None
     counters = dict(segment.sent), dict(segment.received)
-    return History(segment.actor, segment.base, segment.first, *counters, list(segment.events))
+    return ActorHistory(segment.actor, segment.base, segment.first, *counters, list(segment.events))
 
 
-def forget_strangers(histories: dict[str, History], known: Collection[str]) -> None:
+def forget_strangers(histories: dict[str, ActorHistory], known: Collection[str]) -> None:
     """Drop histories of actors that have nothing to do with a snapshot.
 
     `known` are the actors that were born or had ended before the snapshot. Any other actor came into being behind it.
@@ -111,7 +111,7 @@ def forget_strangers(histories: dict[str, History], known: Collection[str]) -> N
 
 
 def from_common_cut(
-    histories: Mapping[str, History],
+    histories: Mapping[str, ActorHistory],
     target: str,
     actors: Iterable[str],
     ended: Mapping[str, Collection[str]],
@@ -146,7 +146,7 @@ def from_common_cut(
     raise NoTrace("the traces at hand start at different cuts: read it together with the snapshots before it")
 
 
-def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[str]) -> list[str]:
+def _candidates(histories: Mapping[str, ActorHistory], target: str, actors: Sequence[str]) -> list[str]:
     """The cuts at which histories start, or which they pass before they reach `target`; the earliest first."""
     places: dict[str, int] = {}
     for actor in actors:
@@ -163,13 +163,13 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
     return sorted(places, key=lambda snapshot: (places[snapshot], snapshot))
 
 
-def _is_behind(history: History, place: int, target: str) -> bool:
+def _is_behind(history: ActorHistory, place: int, target: str) -> bool:
     """Whether a start at this place would lose the recording of the target."""
     recorded = history.place_of(target)
     return recorded is not None and place >= recorded
 
 
-def _start(history: History, snapshot: str) -> int | None:
+def _start(history: ActorHistory, snapshot: str) -> int | None:
     """Where a history passes the cut; 0 for an actor that came into being behind it; None if this is unknown.
 
     An actor that had neither sent nor received anything at the start of its history, and does not pass the cut later,

@@ -14,7 +14,7 @@ from rayshot.cli.json_option import json_option
 from rayshot.cli.progress import progress_bar
 from rayshot.store.catalog import Storage
 from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import MIN_AGE_S, Collection, Group, Tally, collect
+from rayshot.store.garbage import MIN_AGE_S, Collection, Tallies, Tally, collect
 from rayshot.store.locate import open_store
 
 _FATES = ("kept", "young", "marked", "removed")
@@ -110,7 +110,7 @@ def _table(system: str, found: Collection) -> Lines:
     columns = [Column("objects", rigid=True, style="bold")]
     columns += [Column(name, number=True) for name in ("kept", "too young", "marked", removed)]
     total = _totals(found)
-    groups = [*sorted(found.groups.items()), ("all", Group(**total))]
+    groups = [*sorted(found.groups.items()), ("all", Tallies(**total))]
     rows = [[kind, *(_cell(getattr(group, fate)) for fate in _FATES)] for kind, group in groups]
     notes = []
     if total["marked"].objects:

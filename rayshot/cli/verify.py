@@ -21,7 +21,7 @@ from rayshot.store.catalog import SystemView
 from rayshot.store.catalog import open as open_storage
 from rayshot.store.detour import find_offer
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Part, Progress, Trust, Verification
+from rayshot.store.verification import Portion, Progress, Trust, Verification
 
 PART_LENGTH_MAX = 100
 
@@ -31,13 +31,13 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
     name = "n/t"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Part:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Portion:
         """Read the part from a text."""
         number, slash, count = str(value).partition("/")
         if not slash or not number.isdecimal() or not count.isdecimal() or len(value) > PART_LENGTH_MAX:
             self.fail(f"{value!r}: give n/t, such as 1/4", param, ctx)
         try:
-            return Part(int(number), int(count))
+            return Portion(int(number), int(count))
         except ConfigError as error:
             self.fail(error.message, param, ctx)
 
@@ -67,7 +67,7 @@ def verify(
     storage: str,
     system: str | None,
     snapshot: str | None,
-    subset: Part | None,
+    subset: Portion | None,
     min_position: int,
     *,
     read_data: bool,
@@ -131,7 +131,7 @@ def _code(verification: Verification, audited: Findings | None) -> int:
 
 
 @contextmanager
-def _bar(found: Snapshot, subset: Part | None, *, read_data: bool) -> Iterator[Progress]:
+def _bar(found: Snapshot, subset: Portion | None, *, read_data: bool) -> Iterator[Progress]:
     """A progress bar on stderr while chunks are read; only on a terminal, and gone at the end."""
     terminal = Console(stderr=True)
     if not terminal.is_terminal or not (read_data or subset):

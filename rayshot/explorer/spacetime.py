@@ -22,7 +22,7 @@ from math import inf
 from typing import Any
 
 from rayshot.audit.findings import Unproved
-from rayshot.audit.history import History, count
+from rayshot.audit.history import ActorHistory, count
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, sends_of
 from rayshot.format.manifest import ChannelEntry
 from rayshot.protocol.identity import is_driver
@@ -75,7 +75,7 @@ class _Window:
 
 def spacetime(
     snapshot: str,
-    histories: Mapping[str, History],
+    histories: Mapping[str, ActorHistory],
     channels: Collection[ChannelEntry],
     lanes: Sequence[str],
     ended: Collection[str] = (),
@@ -125,7 +125,7 @@ def spacetime(
     }
 
 
-def _place_of_cut(history: History, snapshot: str, *, has_ended: bool) -> tuple[int, bool]:
+def _place_of_cut(history: ActorHistory, snapshot: str, *, has_ended: bool) -> tuple[int, bool]:
     """How many events are before the cut, and whether the next one is the record itself."""
     place = history.place_of(snapshot)
     if place is None:
@@ -134,7 +134,7 @@ def _place_of_cut(history: History, snapshot: str, *, has_ended: bool) -> tuple[
 
 
 def _counters_at_cut(
-    snapshot: str, histories: Mapping[str, History], ended: Collection[str]
+    snapshot: str, histories: Mapping[str, ActorHistory], ended: Collection[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
     """For each actor, the counts of what it had sent and handled before its cut, from the traces."""
     sent, received = {}, {}
@@ -146,7 +146,9 @@ def _counters_at_cut(
     return sent, received
 
 
-def _add_actor(window: _Window, lane: int, history: History, snapshot: str, beside: int, *, has_ended: bool) -> None:
+def _add_actor(
+    window: _Window, lane: int, history: ActorHistory, snapshot: str, beside: int, *, has_ended: bool
+) -> None:
     place, recorded = _place_of_cut(history, snapshot, has_ended=has_ended)
     sent, received = Counter(history.sent), Counter(history.received)
     for index, event in enumerate(history.events[: place + beside + 1]):
@@ -320,7 +322,7 @@ def _sorted(after: Sequence[Sequence[int]], moments: Sequence[float]) -> list[in
 
 
 def _other_cuts(
-    window: _Window, histories: Mapping[str, History], lanes: Sequence[str], snapshot: str
+    window: _Window, histories: Mapping[str, ActorHistory], lanes: Sequence[str], snapshot: str
 ) -> dict[str, list[int | str | None]]:
     """The cuts of other snapshots in the window: for each lane the event, "left" or "right" of the window, or None."""
     places: dict[str, list[int | str | None]] = {}

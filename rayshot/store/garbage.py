@@ -69,7 +69,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Group:
+class Tallies:
     """Counts of one kind of objects.
 
     `kept` objects are needed. `young` ones are not needed, but too young to delete. `marked` ones were found
@@ -93,7 +93,7 @@ class Collection:
     first.
     """
 
-    groups: dict[str, Group]
+    groups: dict[str, Tallies]
     expired: tuple[SnapshotId, ...]
     unreadable: tuple[SnapshotId, ...]
     dry_run: bool
@@ -138,7 +138,7 @@ class _Pass:
         self._log = CommitLog(store, system)
         self._marks = Marks(store, system, UNREACHABLE)
         self._reachable = Reachable(store, system)
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, Tallies] = {}
         self._expired: list[SnapshotId] = []
 
     def run(self) -> Collection:
@@ -172,8 +172,8 @@ class _Pass:
             self._remove_clocks(now)
         return Collection(self._groups, tuple(self._expired), needed.unreadable, self._dry_run)
 
-    def _group(self, name: str) -> Group:
-        return self._groups.setdefault(name, Group())
+    def _group(self, name: str) -> Tallies:
+        return self._groups.setdefault(name, Tallies())
 
     def _listed(self) -> list[tuple[str, Entry]]:
         found = []

@@ -14,11 +14,14 @@ from collections.abc import Callable
 from rayshot.errors import (
     AlreadyExists,
     CommitUnknown,
+    Damaged,
     Fenced,
+    Incompatible,
     IntentExpired,
     PositionTaken,
     SnapshotDeleted,
     SnapshotNotFound,
+    StoreError,
     StoreUnavailable,
 )
 from rayshot.protocol.identity import SnapshotId
@@ -37,7 +40,7 @@ from rayshot.store.records import (
     RollbackRecord,
     encode_record,
 )
-from rayshot.store.segments import COUNTS, WINDOW, Segment, read_behind, read_log, read_record, write_segments
+from rayshot.store.segments import COUNTS, WINDOW, LogSegment, read_behind, read_log, read_record, write_segments
 from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
@@ -64,7 +67,7 @@ class CommitLog:
         self._records: list[Record] = []
         """All records up to the last refresh; agrees with `_history`."""
         self._history = History()
-        self._missing: set[Segment] = set()
+        self._missing: set[LogSegment] = set()
         """Segments that could be there and are not."""
         self._beginning_proved = False
         """Whether it is proved that a log without an EPOCH never had one."""
@@ -172,7 +175,7 @@ class CommitLog:
         try:
             self.prove_end()  # a segment must not copy records of a log that was put back meanwhile
             self._missing = write_segments(self.store, self.system, self._missing, self._records)
-        except Exception as error:  # noqa: BLE001 - the records are written, and count without segments
+        except (StoreError, Damaged, Incompatible) as error:  # the records are written, and count without segments
             log.warning("segments of the log of %r could not be written now: %s", self.system, error)
 
     def prove_end(self) -> None:
@@ -338,7 +341,7 @@ class CommitLog:
         self._history.add(record)
         end = self.next_position
         if end % COUNTS[-1] == 0:
-            self._missing.update(Segment(end - count, count) for count in COUNTS if end % count == 0)
+            self._missing.update(LogSegment(end - count, count) for count in COUNTS if end % count == 0)
 
     def _expect(self, record: Record) -> None:
         """Raise unless `record` is the record at its position."""

@@ -74,6 +74,8 @@ class ObjectStore:
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See Store.read_range."""
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - a heavy import, only for users of a cloud
+
         with self._translated(check_key(key)):
             client = self._connected()
             if length <= 0:
@@ -82,7 +84,7 @@ class ObjectStore:
             try:
                 answer = client.get(key, options={"range": (start, start + length)})
                 content = bytes(answer.bytes())
-            except Exception as error:
+            except BaseError as error:
                 if is_behind_the_end(error):
                     return b""
                 raise
@@ -156,7 +158,7 @@ class ObjectStore:
     @contextmanager
     def _translated(self, key: str, size: int = 0) -> Iterator[None]:
         """Turn what obstore raises inside into our errors."""
-        from obstore.exceptions import BaseError  # noqa: PLC0415 - a heavy import, only for users of a cloud
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - as above
 
         try:
             yield

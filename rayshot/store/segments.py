@@ -42,7 +42,7 @@ _NAME = re.compile(rf"([0-9]{{{POSITION_DIGITS}}})-([1-9][0-9]{{0,4}})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Segment:
+class LogSegment:
     """The records `first` .. `first + count - 1` of a log."""
 
     first: int
@@ -54,29 +54,29 @@ class Segment:
         return self.first + self.count
 
 
-def find_segments(store: Store, system: str) -> set[Segment]:
+def find_segments(store: Store, system: str) -> set[LogSegment]:
     """The segments of a log that are there. Raises StoreError."""
     names = (_NAME.fullmatch(entry.key.rpartition("/")[2]) for entry in store.list(segment_folder(system)))
-    found = (Segment(int(name[1]), int(name[2])) for name in names if name)
+    found = (LogSegment(int(name[1]), int(name[2])) for name in names if name)
     return {segment for segment in found if segment.count in COUNTS and segment.first % segment.count == 0}
 
 
-def cover(segments: set[Segment]) -> list[Segment]:
+def cover(segments: set[LogSegment]) -> list[LogSegment]:
     """The segments that hold a log from its start on, without a hole; a large one instead of its small ones."""
-    chosen: list[Segment] = []
+    chosen: list[LogSegment] = []
     end = 0
-    while (segment := next((s for s in (Segment(end, n) for n in COUNTS) if s in segments), None)) is not None:
+    while (segment := next((s for s in (LogSegment(end, n) for n in COUNTS) if s in segments), None)) is not None:
         chosen.append(segment)
         end = segment.end
     return chosen
 
 
-def all_segments(end: int) -> set[Segment]:
+def all_segments(end: int) -> set[LogSegment]:
     """All segments that a log with `end` records can have."""
-    return {Segment(first, count) for count in COUNTS for first in range(0, end - count + 1, count)}
+    return {LogSegment(first, count) for count in COUNTS for first in range(0, end - count + 1, count)}
 
 
-def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> list[Record]:
+def read_segments(store: Store, system: str, segments: Sequence[LogSegment]) -> list[Record]:
     """The records of segments that follow each other from position 0 on.
 
     From a segment on that is gone or damaged there are none, and none at all if two segments are of different logs.
@@ -100,7 +100,7 @@ def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> lis
     return records
 
 
-def _read(store: Store, system: str, segment: Segment) -> bytes | None:
+def _read(store: Store, system: str, segment: LogSegment) -> bytes | None:
     """The bytes of a segment; None if it is gone."""
     try:
         return store.read_range(segment_key(system, segment.first, segment.count), 0, BYTES_MAX + 1)
@@ -108,7 +108,7 @@ def _read(store: Store, system: str, segment: Segment) -> bytes | None:
         return None
 
 
-def _decode(data: bytes | None, system: str, segment: Segment) -> list[Record] | None:
+def _decode(data: bytes | None, system: str, segment: LogSegment) -> list[Record] | None:
     """The records of a segment, and the one before it if there is one; None if the segment is gone or damaged."""
     key = segment_key(system, segment.first, segment.count)
     try:
@@ -118,7 +118,7 @@ def _decode(data: bytes | None, system: str, segment: Segment) -> list[Record] |
         return None
 
 
-def _records_in(data: bytes | None, segment: Segment, key: str) -> list[Record]:
+def _records_in(data: bytes | None, segment: LogSegment, key: str) -> list[Record]:
     if data is None:
         raise BadManifest(f"{key} is gone")
     tree = canonical.unpack(data, what=key, bytes_max=BYTES_MAX)
@@ -131,10 +131,10 @@ def _records_in(data: bytes | None, segment: Segment, key: str) -> list[Record]:
     return [record_of(one, position) for position, one in enumerate(trees, start)]
 
 
-def write_segments(store: Store, system: str, segments: set[Segment], records: Sequence[Record]) -> set[Segment]:
+def write_segments(store: Store, system: str, segments: set[LogSegment], records: Sequence[Record]) -> set[LogSegment]:
     """Write these segments of a log that begins with `records`. Returns those that could not be written now."""
 
-    def write(segment: Segment) -> bool:
+    def write(segment: LogSegment) -> bool:
         part = records[max(0, segment.first - 1) : segment.end]
         try:
             data = canonical.pack(with_digest({"records": [record_tree(one) for one in part]}))
@@ -154,7 +154,7 @@ def write_segments(store: Store, system: str, segments: set[Segment], records: S
     return {segment for segment, there in zip(ordered, written, strict=True) if not there}
 
 
-def read_log(store: Store, system: str) -> tuple[list[Record], set[Segment]]:
+def read_log(store: Store, system: str) -> tuple[list[Record], set[LogSegment]]:
     """All records of a log from its start, and the segments that it could have and has not.
 
     Raises LogLost if records are missing, BadManifest, LimitExceeded, FormatTooNew and StoreError.

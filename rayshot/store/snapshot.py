@@ -27,7 +27,7 @@ from rayshot.store.state import ActorInfo, RecordedState, captured_bytes, read_c
 from rayshot.store.store import Store
 from rayshot.store.verification import (
     Check,
-    Part,
+    Portion,
     Progress,
     Trust,
     Verification,
@@ -236,7 +236,7 @@ class Snapshot:
     def survey(
         self,
         keys: Iterable[Prover] | None = None,
-        part: Part | None = None,
+        part: Portion | None = None,
         progress: Progress = lambda _size: None,
     ) -> Verification:
         """As `examine`, without reading the data: a listing shows that all chunks exist with their sizes.

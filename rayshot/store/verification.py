@@ -80,7 +80,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Portion:
     """Part `number` of `count` parts of a snapshot's chunks, counted from 1. A chunk's digest decides its part.
 
     So all parts together are all chunks, in every process and at every time.
@@ -98,7 +98,7 @@ class Part:
         return [chunk for chunk in chunks if int(chunk.digest[:16], 16) % self.count == self.number - 1]
 
 
-WHOLE = Part(1, 1)
+WHOLE = Portion(1, 1)
 
 
 def examine(
@@ -117,7 +117,7 @@ def examine(
 
 
 def survey(
-    manifest: Manifest, store: Store, folder: str, reader: ChunkReader, part: Part | None, progress: Progress
+    manifest: Manifest, store: Store, folder: str, reader: ChunkReader, part: Portion | None, progress: Progress
 ) -> list[Check]:
     """Check without reading all data: presence and sizes in `folder` by a listing, the cut by its counters.
 

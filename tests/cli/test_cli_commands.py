@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rayshot.audit.history import History, Traced
+from rayshot.audit.history import ActorHistory, Traced
 from rayshot.audit.segment import Handled, Recorded
 from rayshot.cli import main
 from rayshot.store.catalog import Storage
@@ -215,7 +215,7 @@ def test_a_keyword_of_a_message_is_shown_whatever_it_is_and_moves_no_cursor(tmp_
 def test_no_name_in_a_trace_moves_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
     bank_at(tmp_path, Bank())
     events = [Handled(f"driver:{EVIL}", (EVIL,)), Recorded(EVIL)]
-    traced = Traced({"alice": History("alice", EVIL, 1, {}, {}, [*events])}, EVIL, [])
+    traced = Traced({"alice": ActorHistory("alice", EVIL, 1, {}, {}, [*events])}, EVIL, [])
     monkeypatch.setattr("rayshot.cli.trace.trace_of", lambda *_: traced)
     assert_harmless(run("trace", tmp_path, *form, columns=3000).stdout)
 

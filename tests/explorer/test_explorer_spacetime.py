@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rayshot.audit.history import History
+from rayshot.audit.history import ActorHistory
 from rayshot.audit.segment import Handled, Recorded
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.spacetime import spacetime
@@ -64,8 +64,8 @@ def test_where_no_cause_orders_two_events_clocks_do():
     """Of two actors that have nothing to do with each other one works before the other does, and a driver orders it."""
     orders = [Handled("driver:main", at=float(second)) for second in range(20)]
     histories = {
-        "ann": History("ann", "", 1, {}, {}, [*orders[:9], Recorded("1-coordinator-1", at=20.0)]),
-        "bea": History("bea", "", 1, {}, {}, [*orders[10:19], Recorded("1-coordinator-1", at=21.0)]),
+        "ann": ActorHistory("ann", "", 1, {}, {}, [*orders[:9], Recorded("1-coordinator-1", at=20.0)]),
+        "bea": ActorHistory("bea", "", 1, {}, {}, [*orders[10:19], Recorded("1-coordinator-1", at=21.0)]),
     }
     channels = [ChannelEntry("driver:main", name, 9, 9, 9) for name in histories]
     cut = spacetime("1-coordinator-1", histories, channels, ["driver:main", *histories])

@@ -19,7 +19,7 @@ from rayshot.store.records import (
     record_tree,
     with_digest,
 )
-from rayshot.store.segments import COUNTS, Segment, all_segments, cover, find_end, find_segments
+from rayshot.store.segments import COUNTS, LogSegment, all_segments, cover, find_end, find_segments
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 LARGE, SMALL = COUNTS
@@ -103,9 +103,9 @@ def test_a_log_of_all_kinds_of_records_is_the_same_with_segments_and_without() -
 
 
 def test_of_two_segments_the_larger_one_is_read_and_none_behind_a_hole() -> None:
-    small = [Segment(first, SMALL) for first in range(0, 2 * LARGE, SMALL)]
-    assert cover({Segment(0, LARGE), *small}) == [Segment(0, LARGE), *small[LARGE // SMALL :]]
-    assert cover({*small[1:], Segment(LARGE, LARGE)}) == []
+    small = [LogSegment(first, SMALL) for first in range(0, 2 * LARGE, SMALL)]
+    assert cover({LogSegment(0, LARGE), *small}) == [LogSegment(0, LARGE), *small[LARGE // SMALL :]]
+    assert cover({*small[1:], LogSegment(LARGE, LARGE)}) == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "of others", "too few", "no map", "gone meanwhile"])
