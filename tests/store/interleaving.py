@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rayshot.store.memory import MemoryStore
 from rayshot.store.store import Data, Entry
+from tests.store.faulty_store import FaultyStore
 
 
 class Turns:
@@ -68,7 +68,7 @@ class Turns:
                 self._turns[self._next()].release()
 
 
-class TurnStore(MemoryStore):
+class TurnStore(FaultyStore):
     """A memory store whose clock goes on by a second at every call, and which is called in turns."""
 
     def __init__(self, turns: Turns) -> None:

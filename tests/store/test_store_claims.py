@@ -10,7 +10,7 @@ from rayshot.store.copying import copy_snapshot
 from rayshot.store.log import CommitLog
 from rayshot.store.records import RestoreRecord
 from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
+from rayshot.store.retention import Keep, Retention
 from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
@@ -81,13 +81,14 @@ def test_what_was_claimed_elsewhere_counts_as_the_oldest_and_is_deleted_there(el
     store = FaultyStore()
     repository = live_on(store)
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
+    retention = Retention(repository)
     for counter, left in ((1, 2), (2, 1), (3, 1)):
         make_snapshot(repository, Bank(), counter)
-        retain(repository, Keep(last=2))
+        retention.retain(Keep(last=2))
         assert len(committed(elsewhere)) == left
     assert committed(elsewhere) == [kept]
     calls = elsewhere.calls
-    retain(repository, Keep(last=2))
+    retention.retain(Keep(last=2))
     assert elsewhere.calls == calls
 
 

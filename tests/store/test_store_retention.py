@@ -11,7 +11,7 @@ from rayshot.errors import (
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
+from rayshot.store.retention import Keep, Retention
 from rayshot.store.snapshot import Snapshot
 from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import (
@@ -151,10 +151,11 @@ def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
     repository = open_bank(store)
     for counter in range(1, 5):
         make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter)
-    retain(repository, Keep(last=3))
+    retention = Retention(repository)
+    retention.retain(Keep(last=3))
     make_snapshot(repository, Bank(states={"a": {"n": 5}}), 5)
     before = store.calls
-    retain(repository, Keep(last=3))
+    retention.retain(Keep(last=3))
     assert not [key for verb, key in store.journal[before:] if "chunks/" in key and "read" in verb]
 
 
@@ -181,7 +182,7 @@ def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -
     repository.intend(SnapshotId(1, "coordinator", 2), base.id)
     successor = Repository(store, "bank", create=False)
     successor.log.begin_epoch(successor.next_incarnation() - 1, "w2")
-    assert successor.delete(base.id).removed == (base.id,)
+    assert delete(successor, base.id).removed == (base.id,)
 
 
 @pytest.mark.acceptance("E2")
@@ -192,7 +193,7 @@ def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
     repository.intend(SnapshotId(1, "coordinator", 2), base.id)
     successor = open_bank(store, "w2")
     make_snapshot(successor)
-    assert successor.delete(base.id).removed == (base.id,)
+    assert delete(successor, base.id).removed == (base.id,)
     with pytest.raises(SnapshotNotFound, match="not retained"):
         successor.intend(SnapshotId(2, "coordinator", 9), base.id)
 
@@ -218,7 +219,7 @@ def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
         assert all(snapshot.verify().sound for snapshot in committed(store) if snapshot.id != first.id)
         successor = open_bank(store, "w2")
         if first in committed(store):
-            successor.delete(first.id)
+            delete(successor, first.id)
         retain(successor, Keep(last=5))
         assert [snapshot.id.counter for snapshot in committed(store)] == [2]
         assert committed(store)[0].verify().sound
