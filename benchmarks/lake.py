@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.report import Figure, NotRun, Report, Series, Target
 from benchmarks.written import SYSTEM, Shots, flat_message
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import SystemView
+from rayshot.snapshots.catalog import SystemView
 
 FORMATS = ("parquet", "delta", "iceberg")
 

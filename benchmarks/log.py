@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.report import Figure, Report, Series, Target
+from rayshot.log.layout import manifest_name, segment_folder
+from rayshot.log.log import CommitLog
+from rayshot.log.records import CommitRecord, DeleteRecord, Record
+from rayshot.places.kinds import open_store
+from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.layout import manifest_name, segment_folder
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import CommitRecord, DeleteRecord, Record
-from rayshot.store.store import Store
 
 COMMITS, COMMITS_SHORT = (100, 1_000, 10_000), (100, 200)
 KEPT = 10

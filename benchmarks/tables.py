@@ -12,8 +12,8 @@ from benchmarks.report import Figure, NotRun, Report, Series, Target
 from benchmarks.samples import Measure, in_turn, paired_ratios
 from benchmarks.written import SYSTEM, Shots, by_value_message, flat_message, mixed_message
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import SystemView
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import SystemView
 
 LATENCY_S = 0.01
 

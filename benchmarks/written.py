@@ -11,10 +11,10 @@ import msgpack
 from rayshot.format.codec import PICKLED, Frame, pack_frames
 from rayshot.format.manifest import ActorEntry, CapturedState, ChannelEntry, Manifest
 from rayshot.format.pickling import dump_message, dump_state
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.snapshots.chunk_writer import ChunkWriter
+from rayshot.snapshots.repository import Repository
 
 _pack: Callable[[list[Any]], bytes] = msgpack.Packer(use_bin_type=True).pack
 

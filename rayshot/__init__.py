@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from rayshot.runtime.life.resuming import resume
     from rayshot.runtime.life.starting import init, restore
     from rayshot.runtime.life.system import System
-    from rayshot.store.catalog import open  # noqa: A004 - users read `rayshot.open`
-    from rayshot.store.copying import copy
-    from rayshot.store.snapshot import Snapshot
+    from rayshot.snapshots.catalog import open  # noqa: A004 - users read `rayshot.open`
+    from rayshot.snapshots.snapshot import Snapshot
+    from rayshot.snapshots.upkeep.copying import copy
 
 _HOMES = {
     "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
     "FailureConfig": ("rayshot.model.configuration", "FailureConfig"),
     "Message": ("rayshot.format.codec", "RecordedMessage"),
     "Reply": ("rayshot.model.reply", "Reply"),
-    "Snapshot": ("rayshot.store.snapshot", "Snapshot"),
+    "Snapshot": ("rayshot.snapshots.snapshot", "Snapshot"),
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
     "System": ("rayshot.runtime.life.system", "System"),
     "actor": ("rayshot.model.actor_class", "actor"),
     "attach": ("rayshot.runtime.life.finding", "attach"),
-    "copy": ("rayshot.store.copying", "copy"),
+    "copy": ("rayshot.snapshots.upkeep.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
     "init": ("rayshot.runtime.life.starting", "init"),
     "kill": ("rayshot.model.handle", "kill"),
-    "open": ("rayshot.store.catalog", "open"),
+    "open": ("rayshot.snapshots.catalog", "open"),
     "restore": ("rayshot.runtime.life.starting", "restore"),
     "resume": ("rayshot.runtime.life.resuming", "resume"),
     "_driver_port": ("rayshot.runtime.life.attaching", "driver_port"),

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ConfigError
 from rayshot.format.chunks import digest
-from rayshot.store.lost_log import log_lost
-from rayshot.store.records import Record, kind_of
+from rayshot.log.lost_log import log_lost
+from rayshot.log.records import Record, kind_of
 
 _TOLD_BY = ("writer", "incarnation", "snapshot", "manifest_digest")
 """Fields that tell a record from others at its place. Never rename them: checkpoints contain digests of them."""

@@ -1,7 +1,7 @@
 """Snapshots that were deleted before a reader that follows the log had read them."""
 
-from rayshot.store.catalog import SystemView
-from rayshot.store.records import CommitRecord
+from rayshot.log.records import CommitRecord
+from rayshot.snapshots.catalog import SystemView
 
 
 def lost(system: SystemView, first: int, end: int, began: int) -> list[CommitRecord]:

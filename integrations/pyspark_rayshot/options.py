@@ -11,8 +11,8 @@ from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
 from rayshot.format.key_files import read_text
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.store.catalog import SystemView
-from rayshot.store.catalog import open as open_storage
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.catalog import open as open_storage
 
 PLACE_OPTIONS: Mapping[str, str] = MappingProxyType(
     {

@@ -28,10 +28,10 @@ from rayshot.analysis.planning import plan
 from rayshot.analysis.query import Condition, Query
 from rayshot.analysis.selection import LATEST
 from rayshot.errors import SnapshotDeleted
+from rayshot.log.records import CommitRecord, Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.leases import hold
-from rayshot.store.records import CommitRecord, Record
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.leases import hold
 
 Offset = Mapping[str, Any]
 _FROM_NOW_ON = -1

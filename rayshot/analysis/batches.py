@@ -12,8 +12,8 @@ from rayshot.analysis.query import Query
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.redaction import with_secrets_shown
-from rayshot.store.catalog import SystemView
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 BATCH_ROWS_MAX = 4096
 BATCH_BYTES = 8 << 20

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from rayshot.analysis.pairs import Pair
 from rayshot.analysis.view import EVERY, Column, View, channel_bytes, channels, itself
 from rayshot.format.manifest import ActorEntry
-from rayshot.store.layout import writer_of
-from rayshot.store.relation import actor_clock, clocks
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes, state_digest
+from rayshot.log.layout import writer_of
+from rayshot.snapshots.relation import actor_clock, clocks
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import captured_bytes, state_digest
 
 
 class ActorRow(NamedTuple):

@@ -16,8 +16,8 @@ from rayshot.analysis import values
 from rayshot.analysis.message_rows import MessageRow
 from rayshot.analysis.pairs import ActorPair, ChannelPair, NoStep, Pair, actor_pairs, channel_pairs
 from rayshot.analysis.view import EVERY, Column, View, typed_columns
-from rayshot.store.diff import ABSENT, ValueChange, actor_changes
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.diff import ABSENT, ValueChange, actor_changes
+from rayshot.snapshots.snapshot import Snapshot
 
 SENT, PROCESSED, WAITED, GONE = "sent", "processed", "waited", "gone"
 

@@ -15,7 +15,7 @@ from rayshot.analysis.state_views import AttributeRow, attribute_rows
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.format.jsonable import LONG_MAX, LONG_MIN
 from rayshot.format.manifest import ActorEntry
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 ROWS = 4096
 TEXT_LENGTH = 8 << 20

@@ -12,7 +12,7 @@ from rayshot.analysis.state_views import AttributeRow, attribute_rows
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
 from rayshot.format.jsonable import hides_a_field
 from rayshot.format.manifest import ActorEntry
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 VALUES_MAX = 1 << 24
 """The largest number of values of one array in a cell."""

@@ -21,8 +21,8 @@ from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.errors import BadManifest
 from rayshot.format.codec import Frame, RecordedMessage, recorded_message, unpack_messages
 from rayshot.format.redaction import name_taken
-from rayshot.store.channel_state import ChannelState
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.channel_state import ChannelState
+from rayshot.snapshots.snapshot import Snapshot
 
 ROWS_MIN = 4096
 """A block ends at this many rows, at BYTES_MIN bytes of frames, or at TEXT_LENGTH_MIN characters of single rows."""

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rayshot.analysis.view import Column, View, every_of_rows
-from rayshot.store.catalog import SystemView
-from rayshot.store.history import History
-from rayshot.store.records import CommitRecord, EpochRecord, Record, kind_of
+from rayshot.log.history import History
+from rayshot.log.records import CommitRecord, EpochRecord, Record, kind_of
+from rayshot.snapshots.catalog import SystemView
 
 
 class LogRow(NamedTuple):

@@ -9,7 +9,7 @@ from rayshot.format.codec import RecordedMessage
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.redaction import shown_call
 from rayshot.protocol.identity import Channel
-from rayshot.store.channel_state import ChannelState
+from rayshot.snapshots.channel_state import ChannelState
 
 PART_MESSAGES = 100_000
 PART_BYTES = 16 << 20

@@ -6,7 +6,7 @@ from rayshot.analysis import values
 from rayshot.analysis.message_rows import PART_BYTES, PART_MESSAGES, PARTS_MAX, MessagePart, MessageRow
 from rayshot.analysis.view import EVERY, Block, Column, View, channel_bytes, channels
 from rayshot.format.manifest import ChannelEntry
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 def message_parts(snapshot: Snapshot) -> list[MessagePart]:

@@ -13,12 +13,12 @@ from rayshot.analysis.selection import Selection
 from rayshot.analysis.view import channel_bytes
 from rayshot.errors import Incomparable, SnapshotNotFound
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
+from rayshot.log.records import CommitRecord
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.records import CommitRecord
-from rayshot.store.relation import Relation, relate, require_comparable
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.relation import Relation, relate, require_comparable
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import captured_bytes
 
 
 @dataclass(frozen=True)

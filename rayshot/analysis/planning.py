@@ -14,12 +14,12 @@ from rayshot.analysis.pairs import Pair, pair_up, require_step
 from rayshot.analysis.query import Query
 from rayshot.errors import ActorNotFound, NotFound
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.log.records import CommitRecord
+from rayshot.places.calls import AT_ONCE, several_at_once
+from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.calls import AT_ONCE, several_at_once
-from rayshot.store.catalog import SystemView
-from rayshot.store.locate import open_store
-from rayshot.store.records import CommitRecord
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
 """About how many bytes one task reads: a share is full when it has this many."""

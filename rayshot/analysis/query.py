@@ -12,9 +12,9 @@ from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
+from rayshot.log.records import CommitRecord
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage, SystemView
-from rayshot.store.records import CommitRecord
+from rayshot.snapshots.catalog import Storage, SystemView
 
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 LATEST = "latest"
 RANGE = ".."

@@ -11,8 +11,8 @@ from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, type
 from rayshot.format.content_digest import content_digest
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import Redacted, shown
-from rayshot.store.diff import WHOLE_STATE
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.diff import WHOLE_STATE
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

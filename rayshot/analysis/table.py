@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
 from rayshot.analysis.batches import arrow_schema, read_batches
 from rayshot.analysis.planning import plan
 from rayshot.analysis.query import Query, option_texts, parse_query, system_for
-from rayshot.store.catalog import Storage, SystemView
+from rayshot.snapshots.catalog import Storage, SystemView
 
 
 class Table:

@@ -24,7 +24,7 @@ from rayshot.format.redaction import show_secrets
 from rayshot.properties import Property, judge
 from rayshot.properties.property import require_stable
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
+from rayshot.snapshots.catalog import SystemView
 
 VERDICT_COLUMNS = (
     Column("property", "string", "what was asked", lambda _, one: one.name),

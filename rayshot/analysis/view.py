@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 from rayshot.analysis import values
 from rayshot.errors import ConfigError
 from rayshot.format.manifest import ActorEntry, ChannelEntry
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import captured_bytes
 
 
 class EntryOption(NamedTuple):

@@ -9,8 +9,8 @@ from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import shown_calls, shown_timers
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import RecordedLetter, read_calls, read_dead_letters, read_timers
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import RecordedLetter, read_calls, read_dead_letters, read_timers
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.segment import Event, Handled, Recorded, Segment, sends_of
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(slots=True)

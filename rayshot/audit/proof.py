@@ -11,7 +11,7 @@ from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
 from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound, StoreError
 from rayshot.format.signing import Prover, verify
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 NEIGHBOURS = 4
 """This many snapshots before and after are first read for their traces; twice as many each time, if needed."""

@@ -31,7 +31,7 @@ from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.model.versions import version_of
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 DRIVER_PREFIX = "driver:"
 

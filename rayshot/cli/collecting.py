@@ -12,10 +12,10 @@ from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.cli.grid import Column, console, grid, heading, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.progress import progress_bar
-from rayshot.store.catalog import Storage
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import MIN_AGE_S, Collection, Tallies, Tally, collect
-from rayshot.store.locate import open_store
+from rayshot.places.kinds import open_store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import MIN_AGE_S, Collection, Tallies, Tally, collect
 
 _FATES = ("kept", "young", "marked", "removed")
 

@@ -15,9 +15,9 @@ from rayshot.cli.json_option import json_option
 from rayshot.cli.listing import listing
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
-from rayshot.store.catalog import Storage, SystemView
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import Storage, SystemView
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot
 
 COMPARED = 2
 """The number of snapshots in a diff."""

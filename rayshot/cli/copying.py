@@ -6,7 +6,7 @@ from rayshot.cli import words
 from rayshot.cli.documents import dump, row
 from rayshot.cli.json_option import json_option
 from rayshot.cli.progress import progress_bar
-from rayshot.store.copying import copy as copy_to
+from rayshot.snapshots.upkeep.copying import copy as copy_to
 
 
 @click.command("copy")

@@ -13,9 +13,9 @@ from rayshot.cli.grid import Column, console, grid, heading, sections
 from rayshot.cli.reaching import keep_terminal
 from rayshot.demo import SYSTEM
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import SystemView
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.locate import open_store
+from rayshot.places.kinds import open_store
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.catalog import open as open_storage
 
 NEXT = (
     ("ui {}", "the page about them, in the browser"),

@@ -9,9 +9,9 @@ from rich.text import Text
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, facts, grid, heading, left_out, sections
 from rayshot.cli.pictures import flows
-from rayshot.store.channel_state import ChannelState
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import RecordedLetter, read_dead_letters
+from rayshot.snapshots.channel_state import ChannelState
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import RecordedLetter, read_dead_letters
 
 STATE_READ_BYTES_MAX = 64 << 20
 """A larger state is not read only for one line of a table."""

@@ -16,7 +16,7 @@ from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import RayshotError
 from rayshot.properties import Detection, Verdict
 from rayshot.properties import detect as detect_in
-from rayshot.store.catalog import open as open_storage
+from rayshot.snapshots.catalog import open as open_storage
 
 _WORDS = {True: ("yes", "green"), False: ("no", ""), None: ("unknown", "yellow")}
 

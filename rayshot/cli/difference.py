@@ -11,7 +11,7 @@ from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
 from rayshot.cli.pictures import changes
 from rayshot.format.inert import alike
 from rayshot.format.manifest import ChannelEntry
-from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
+from rayshot.snapshots.diff import ABSENT, SnapshotDiff, ValueChange
 
 _RELATIONS = {
     "before": "the old one is before the new one",

@@ -14,10 +14,10 @@ from rayshot.format.codec import RecordedMessage
 from rayshot.format.jsonable import jsonable
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.redaction import shown_call, shown_calls, shown_timers
-from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import read_dead_letters
-from rayshot.store.verification import Verification
+from rayshot.snapshots.diff import ABSENT, SnapshotDiff, ValueChange
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import read_dead_letters
+from rayshot.snapshots.verification import Verification
 
 
 def dump(document: Mapping[str, Any]) -> str:

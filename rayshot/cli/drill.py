@@ -26,8 +26,8 @@ from rayshot.proving.surroundings import Surroundings
 from rayshot.proving.trial import NO_CODE, Answer, Messages, Trial
 from rayshot.simulation.actors.snapshot_loading import read_channel
 from rayshot.simulation.bodies.world_snapshot import RecordedChannel
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.snapshot import Snapshot, check_trust
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot, check_trust
 
 LOAD_S = 600.0
 """One state, or the messages of one channel, may take so many seconds."""

@@ -9,7 +9,7 @@ from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
 from rayshot.protocol.identity import Channel, is_driver
 from rayshot.protocol.topology import back_edges
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 def graph(snapshot: Snapshot, *, rows_max: int | None) -> Group:

@@ -8,7 +8,7 @@ from rich.text import Text
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
 from rayshot.errors import RayshotError
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 WIDE_COLUMNS_MIN = 100
 """From this width on a table has room for the year and for the mode of every snapshot."""

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from rayshot.cli.grid import Cell, Column, grid, left_out
 from rayshot.protocol.identity import Channel
-from rayshot.store.channel_state import ChannelState
-from rayshot.store.diff import ChannelChange
+from rayshot.snapshots.channel_state import ChannelState
+from rayshot.snapshots.diff import ChannelChange
 
 BARS_MAX = 12
 WIDE_COLUMNS_MIN = 100

@@ -7,8 +7,8 @@ from rayshot.audit import Findings
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, facts, heading, sections, tick
 from rayshot.errors import Incompatible
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Trust, Verification
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.verification import Trust, Verification
 
 
 def proof(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Group:

@@ -23,8 +23,8 @@ from rayshot.format.redaction import shown_call
 from rayshot.simulation.actors.schedule import STEPS_MAX
 from rayshot.simulation.actors.stepping import TIMER, Pending, Step
 from rayshot.simulation.face.system import SimulatedSystem
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot
 
 STEPS_SHOWN = 40
 PENDING_SHOWN_MAX = 20

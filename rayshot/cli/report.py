@@ -9,7 +9,7 @@ from rayshot.cli import words
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ConfigError
 from rayshot.explorer.report import report as make
-from rayshot.store.catalog import open as open_storage
+from rayshot.snapshots.catalog import open as open_storage
 
 
 @click.command()

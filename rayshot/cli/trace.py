@@ -14,8 +14,8 @@ from rayshot.cli import words
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 from rayshot.cli.exits import FINE
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import open as open_storage
+from rayshot.snapshots.catalog import open as open_storage
 
 PORT_MAX = 65535
 

@@ -17,11 +17,11 @@ from rayshot.cli.json_option import json_option
 from rayshot.cli.proof import proof
 from rayshot.errors import ConfigError, Damaged, Incompatible, RayshotError, Untrusted
 from rayshot.format.signing import find_trusted_keys
-from rayshot.store.catalog import SystemView
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.detour import find_offer
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Portion, Progress, Trust, Verification
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.verification import Portion, Progress, Trust, Verification
 
 PART_LENGTH_MAX = 100
 

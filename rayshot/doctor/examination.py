@@ -13,11 +13,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.doctor.findings import ClusterFacts
 from rayshot.doctor.node import PROBE, NodeFacts, examine
 from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded, NotFound, StoreError
+from rayshot.places.kinds import open_store
+from rayshot.places.store import PROBE_PREFIX, Store
 from rayshot.runtime.door.metrics import takes_metrics
 from rayshot.runtime.door.naming import running_systems
-from rayshot.store.catalog import Storage
-from rayshot.store.locate import open_store
-from rayshot.store.store import PROBE_PREFIX, Store
+from rayshot.snapshots.catalog import Storage
 
 ANSWER_S = 60.0
 """A node that has never run a task of this environment starts a worker first."""

@@ -10,8 +10,8 @@ import rayshot
 from rayshot.errors import ConfigError, RayshotError
 from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.signing_key import find_key
+from rayshot.places.kinds import open_store
 from rayshot.runtime.door.cluster import asks_for_token
-from rayshot.store.locate import open_store
 
 _STORES = ("RAY_REDIS_ADDRESS", "RAY_gcs_storage")
 STOP_WAIT_S = 3.0

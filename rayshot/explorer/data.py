@@ -17,10 +17,10 @@ from rayshot.explorer.spacetime import spacetime
 from rayshot.explorer.states import actor_document, changes
 from rayshot.explorer.system import system_graph
 from rayshot.explorer.window import LANES_MAX, bars, busiest, messages
+from rayshot.log.records import EpochRecord
 from rayshot.protocol.identity import Channel
-from rayshot.store.catalog import SystemView
-from rayshot.store.records import EpochRecord
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 SNAPSHOTS_MAX = 100
 ROWS_READ_MAX = 10_000

@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from rayshot.explorer.data import one_alone, snapshot_document, storage_document
-from rayshot.store.catalog import SystemView
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 REPORT_BYTES_MAX = 900_000
 """A report gets other snapshots besides the requested one until it reaches this size."""

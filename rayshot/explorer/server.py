@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rayshot.errors import ConfigError, NotFound, RayshotError, UsageError
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.report import page, policy
-from rayshot.store.catalog import SystemView
+from rayshot.snapshots.catalog import SystemView
 
 LOOPBACK = "127.0.0.1"
 CONNECTIONS_MAX = 50

@@ -10,9 +10,9 @@ from rayshot.format.entries import ActorEntry
 from rayshot.format.jsonable import jsonable
 from rayshot.format.redaction import shown_calls, shown_timers
 from rayshot.format.wording import printable, value
-from rayshot.store.diff import ABSENT, actor_changes
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes, read_dead_letters
+from rayshot.snapshots.diff import ABSENT, actor_changes
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import captured_bytes, read_dead_letters
 
 STATE_READ_BYTES_MAX = 8 << 20
 """A page does not read a larger state."""

@@ -8,7 +8,7 @@ from typing import Any
 from rayshot.format.manifest import ChannelEntry, Manifest
 from rayshot.format.wording import message as told
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.store.channel_state import ChannelState
+from rayshot.snapshots.channel_state import ChannelState
 
 LANES_MAX = 12
 MESSAGES_MAX = 100

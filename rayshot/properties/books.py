@@ -13,7 +13,7 @@ from itertools import pairwise
 from rayshot.properties.global_state import GlobalState, Message
 from rayshot.properties.quantity import Exact, Quantity, Sum, plain, size
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from rayshot.properties.global_state import GlobalState
 from rayshot.properties.order import Known, in_order
 from rayshot.properties.quantity import Exact, Quantity, Sum, add_up, exact, plain, size
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.relation import some_of
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.relation import some_of
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from rayshot.properties.quantity import (
     untold_in,
     untold_of,
 )
-from rayshot.store.relation import some_of
+from rayshot.snapshots.relation import some_of
 
 
 def termination(sources: Mapping[str, str] | None = None) -> Property:

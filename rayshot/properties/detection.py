@@ -8,9 +8,9 @@ from rayshot.properties.order import in_order
 from rayshot.properties.property import Property, require_stable
 from rayshot.properties.verdict import Verdict, judge
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.relation import relate_clocks
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.relation import relate_clocks
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from rayshot.errors import (
 )
 from rayshot.format.codec import Frame, RecordedMessage
 from rayshot.protocol.identity import Channel, SnapshotId, is_driver
-from rayshot.store.channel_state import ChannelState
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import ActorInfo, PendingCall, SetTimer, read_calls, read_timers
+from rayshot.snapshots.channel_state import ChannelState
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import ActorInfo, PendingCall, SetTimer, read_calls, read_timers
 
 TIMER = "timer"
 OF_THE_STORE = (Damaged, EncryptionKeyNeeded, Incompatible, SnapshotNotFound, StoreError, Untrusted)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from rayshot.errors import SnapshotDeleted
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.relation import CutClocks, RelationName, relate_clocks
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.relation import CutClocks, RelationName, relate_clocks
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

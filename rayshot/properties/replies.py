@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.property import Answer, Property
-from rayshot.store.relation import some_of
+from rayshot.snapshots.relation import some_of
 
 
 class Wait(NamedTuple):

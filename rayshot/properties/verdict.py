@@ -18,8 +18,8 @@ from rayshot.format.jsonable import jsonable
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.property import Answer, Kind, Property
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.relation import CutClocks, relate_clocks
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.relation import CutClocks, relate_clocks
+from rayshot.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from rayshot.format.inert import HandleRecord
 from rayshot.properties.global_state import ActorState, GlobalState
 from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Property
 from rayshot.properties.replies import NOTHING, waits
-from rayshot.store.relation import some_of
+from rayshot.snapshots.relation import some_of
 
 OfWaiting = str | Callable[[ActorState], Iterable[str] | None]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rayshot.errors import ActorNotFound, ConfigError, SnapshotNotFound
+from rayshot.log.records import RestoreRecord
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import RestoreRecord
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 AB, BA = ("alice", "bob"), ("bob", "alice")
@@ -60,8 +60,8 @@ def test_each_record_of_the_log_is_a_row(lives: Storage) -> None:
 
 
 def test_a_record_that_came_too_late_is_there_and_does_not_count(lives: Storage) -> None:
-    from rayshot.store.layout import log_key
-    from rayshot.store.records import DeleteRecord, encode_record
+    from rayshot.log.layout import log_key
+    from rayshot.log.records import DeleteRecord, encode_record
 
     store = lives.system()._store
     store.create(log_key("bank", 7), encode_record(DeleteRecord(7, "w1", SnapshotId(1, "coordinator", 1))))

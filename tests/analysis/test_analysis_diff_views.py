@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rayshot.errors import ActorNotFound, CorruptChunk, Incomparable, SnapshotNotFound
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 AB, BA = ("alice", "bob"), ("bob", "alice")
@@ -194,7 +194,7 @@ def test_a_pair_that_is_asked_for_alone_must_be_a_step(view: str) -> None:
 
 
 def test_damage_is_an_error_and_no_table_without_rows(tmp_path: Path) -> None:
-    from rayshot.store.local import LocalStore
+    from rayshot.places.local import LocalStore
 
     repository = open_bank(LocalStore(tmp_path))
     make_snapshot(repository, Bank(states={"alice": {"n": 1}}, flows={}), 1)
@@ -206,7 +206,7 @@ def test_damage_is_an_error_and_no_table_without_rows(tmp_path: Path) -> None:
 
 
 def test_damage_of_messages_names_their_channel(tmp_path: Path) -> None:
-    from rayshot.store.local import LocalStore
+    from rayshot.places.local import LocalStore
 
     made = make_snapshot(open_bank(LocalStore(tmp_path)), Bank(states={"alice": {}, "bob": {}}, flows={AB: Flow(2)}), 1)
     for chunk in made.manifest.chunks:

@@ -12,8 +12,8 @@ from rayshot.analysis.batches import arrow_schema, read_batches, to_batches
 from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.query import parse_query
 from rayshot.format.redaction import show_secrets
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 FLAT = (

@@ -16,8 +16,8 @@ from rayshot.errors import BadManifest, RayshotError
 from rayshot.format.codec import Codec, Frame, pack_frames
 from rayshot.format.redaction import show_secrets
 from rayshot.model.handle import ActorHandle
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name_in("bank"), lambda name: ActorHandle("bank", name, None, None))

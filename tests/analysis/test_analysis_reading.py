@@ -12,8 +12,8 @@ from rayshot.analysis.planning import plan
 from rayshot.analysis.query import parse_query
 from rayshot.errors import NotFound
 from rayshot.format.manifest import Blob, ChannelEntry, Span
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from rayshot.errors import ConfigError, SnapshotNotFound
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from rayshot.analysis import element_views
 from rayshot.errors import ConfigError
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.analysis.orders import Order, Rows
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 

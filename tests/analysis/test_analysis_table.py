@@ -13,9 +13,9 @@ import rayshot
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import ActorNotFound, ConfigError, SnapshotNotFound
 from rayshot.format.redaction import hides
-from rayshot.store.catalog import Storage
-from rayshot.store.local import LocalStore
-from rayshot.store.memory import MemoryStore
+from rayshot.places.local import LocalStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 BANK = Bank(

@@ -3,8 +3,8 @@
 import pytest
 
 from rayshot.errors import BadState
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 STATES = {"alice": {}}

@@ -9,7 +9,7 @@ from rayshot.audit.document import Document
 from rayshot.audit.equation import check_alignment, check_equation
 from rayshot.audit.findings import Unproved
 from rayshot.format.manifest import encode
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
 from tests.store.snapshot_builder import Bank, Flow, make_manifest, make_snapshot, open_bank
 
 BANK = Bank(
@@ -91,7 +91,7 @@ def test_a_channel_that_was_aligned_holds_nothing(repository):
 
 
 def test_bytes_that_are_no_messages_are_found(repository):
-    from rayshot.store.chunk_writer import ChunkWriter
+    from rayshot.snapshots.chunk_writer import ChunkWriter
 
     for blob in (
         msgpack.packb(5),

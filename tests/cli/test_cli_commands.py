@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from rayshot.audit.history import ActorHistory, Traced
 from rayshot.audit.segment import Handled, Recorded
 from rayshot.cli import main
-from rayshot.store.catalog import Storage
-from rayshot.store.local import LocalStore
-from rayshot.store.snapshot import Snapshot
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 

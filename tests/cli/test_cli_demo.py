@@ -14,7 +14,7 @@ import pytest
 
 import rayshot
 from rayshot.demo import SYSTEM
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.pods import free_port
 from tests.processes import marked, own_environment
 from tests.store.snapshot_builder import make_snapshot, open_bank

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from rayshot.cli import main
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.properties.builders import Actor, History, Line, tell
 
 AB = ("alice", "bob")

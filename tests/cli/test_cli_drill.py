@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
 from tests.proving import kinds
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, open_bank

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rayshot.cli import main
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import KEY, Bank, committed, make_snapshot, open_bank
 
 PROGRAM = [sys.executable, "-c", "from rayshot.cli import main; main()"]

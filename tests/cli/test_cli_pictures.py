@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rayshot.cli import words
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 PROGRAM = Path(sys.executable).with_name("rayshot")

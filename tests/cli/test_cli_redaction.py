@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rayshot.cli import main
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 pytestmark = pytest.mark.acceptance("G25")

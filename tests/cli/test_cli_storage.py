@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rayshot.cli import main
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.local import LocalStore
+from rayshot.snapshots.catalog import Storage
 from tests.store.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
 
 

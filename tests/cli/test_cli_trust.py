@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from rayshot.cli import main
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.keys import PrivateKey
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 KEY, PAIR = EncryptionKey(b"e" * 32), PrivateKey(b"p" * 32)

@@ -12,8 +12,8 @@ import pytest
 
 from rayshot.format.manifest import Proof
 from rayshot.format.signing import SigningKey
-from rayshot.store.local import LocalStore
-from rayshot.store.snapshot import Snapshot
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.snapshot import Snapshot
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
 from tests.store.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
 

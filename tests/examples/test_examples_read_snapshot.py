@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.log.layout import log_key
+from rayshot.log.log import CommitLog
+from rayshot.log.records import DeleteRecord, ExpireRecord, Record, encode_record
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.layout import log_key
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
-from rayshot.store.records import DeleteRecord, ExpireRecord, Record, encode_record
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.copying import copy_snapshot
 from tests.store.snapshot_builder import Bank, Flow, delete, large, make_snapshot, open_bank
 
 READER = Path(__file__).parents[2] / "examples" / "read_snapshot.py"

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 import rayshot
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.report import page, report
-from rayshot.store.locate import open_store
+from rayshot.places.kinds import open_store
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.computations import overlapping, store_all
 from tests.processes import search_path

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import rayshot
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.serving import PROGRAM, served
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank

@@ -9,8 +9,8 @@ from rayshot.audit.segment import Handled, Recorded
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.spacetime import spacetime
 from rayshot.format.manifest import ChannelEntry
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
 from tests.explorer.computations import overlapping, store_all
 from tests.store.snapshot_builder import open_bank
 

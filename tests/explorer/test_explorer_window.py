@@ -8,11 +8,11 @@ import rayshot.explorer.data
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.report import frame, report
 from rayshot.explorer.window import busiest
+from rayshot.log.aborts import AbortNote, write_abort
+from rayshot.log.records import RestoreRecord
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel
-from rayshot.store.aborts import AbortNote, write_abort
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import RestoreRecord
+from rayshot.snapshots.catalog import Storage
 from tests.explorer.computations import overlapping, store_all
 from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 

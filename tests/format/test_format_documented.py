@@ -6,8 +6,8 @@ import msgpack
 
 from rayshot.format import manifest
 from rayshot.format.signing import SigningKey, seal
+from rayshot.log import records
 from rayshot.model.handle import REBIND
-from rayshot.store import records
 from tests.format.test_format_manifest import MANIFEST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()

@@ -23,13 +23,13 @@ from rayshot.format.inert import alike, jsonable, read, read_slots, short_repr
 from rayshot.format.keys import PrivateKey, parse_key
 from rayshot.format.manifest import Chunk, chunk_key, decode, encode
 from rayshot.format.signing import SigningKey, open_envelope, seal, verify
+from rayshot.log.history import History
+from rayshot.log.records import DeleteRecord, EpochRecord, decode_record, encode_record
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.tracing import Tracer
-from rayshot.store.catalog import Storage
-from rayshot.store.history import History
-from rayshot.store.intents import leased_bases
-from rayshot.store.records import DeleteRecord, EpochRecord, decode_record, encode_record
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.intents import leased_bases
 from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
 

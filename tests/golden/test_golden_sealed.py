@@ -11,8 +11,8 @@ from rayshot.errors import EncryptionKeyNeeded, UnknownKey
 from rayshot.format.encryption_key import new_encryption_key
 from rayshot.format.keys import SigningKey
 from rayshot.format.signing import verify
+from rayshot.log.records import CommitRecord, CopyRecord
 from rayshot.simulation import SimulatedSystem
-from rayshot.store.records import CommitRecord, CopyRecord
 from tests.golden.make import KEY
 from tests.golden.make_sealed import ENCRYPTION_KEY, PAIR
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import rayshot
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 SUM = 6000
 PATIENCE_S = 240.0

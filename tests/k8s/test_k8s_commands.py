@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from rayshot.format.keys import PrivateKey
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.cli.test_cli_verify import flip
 from tests.k8s.manifests import BIN, K8S, all_templates, build, of_kind
 from tests.pods import name_spaces_can_be_made

@@ -5,7 +5,7 @@ import pytest
 from rayshot.errors import BadState
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.dead_letters import RECORDED_BYTES_MAX, RECORDED_MAX, DeadLetters
-from rayshot.store.state import read_dead_letters
+from rayshot.snapshots.state import read_dead_letters
 
 pytestmark = pytest.mark.acceptance("S11")
 

@@ -24,7 +24,7 @@ def source(text, path="rayshot/model/some.py"):
     ["import ray", "import os, ray.util as u", "from ray.actor import ActorHandle", "def f():\n    import ray"],
 )
 def test_a_folder_imports_a_package_at_the_top_or_later(text):
-    found = [source(text), source("import rayshot, os.ray\nfrom .ray import a", "rayshot/store/other.py")]
+    found = [source(text), source("import rayshot, os.ray\nfrom .ray import a", "rayshot/log/other.py")]
     assert bars.folders_that_import("ray", found) == {PurePath("rayshot/model")}
 
 

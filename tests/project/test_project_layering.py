@@ -9,8 +9,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 500
-HOUSES = ("runtime", "simulation")
+HOUSES = ("runtime", "simulation", "snapshots")
 """Folders with rooms of their own."""
+FLOORS_MAX = 5
+HIGHER = {
+    "integrations/pyspark_rayshot/": 9,
+    "rayshot/analysis/": 11,
+    "rayshot/audit/": 6,
+    "rayshot/format/": 8,
+    "rayshot/model/": 6,
+    "rayshot/protocol/": 6,
+    "rayshot/proving/": 7,
+    "rayshot/runtime/actor/": 12,
+    "rayshot/runtime/coordinator/": 10,
+    "rayshot/runtime/life/": 14,
+}
+"""Rooms with more floors than a newcomer can follow, and how many each has: a figure only falls."""
 
 
 def rooms():
@@ -60,9 +74,9 @@ def allowed(path, module, table):
         return top in others
     if not rest or rest[0].startswith("__"):
         return True  # the package itself: its version
-    own = room_of(path).removeprefix("rayshot/").removesuffix("/").removesuffix(".py")
-    target = "/".join(rest[:2]) if rest[0] in HOUSES and rest[0] not in ours else rest[0]
-    return target == own or target in ours or "all" in ours
+    file = ROOT / "/".join(["rayshot", *rest])
+    target = room_of(file / "__init__.py" if file.is_dir() else file.with_suffix(".py"))
+    return target == room_of(path) or not {rest[0], "/".join(rest[:2]), "all"}.isdisjoint(ours)
 
 
 def test_every_file_lives_in_a_room_of_the_table():
@@ -110,6 +124,25 @@ def test_siblings_form_no_circles():
 
     for name in sorted(graph):
         visit(name)
+
+
+def test_a_room_has_few_floors():
+    """A file stands one floor above the highest of those that it imports in its room."""
+    paths = {module_name(path): path for path in sources()}
+    floors = {}
+
+    def floor(name):
+        if name not in floors:
+            here = [other for other in imported(paths[name], paths) if room_of(paths[other]) == room_of(paths[name])]
+            floors[name] = 1 + max(map(floor, here), default=0)
+        return floors[name]
+
+    worse = {}
+    for name, path in paths.items():
+        room = room_of(path)
+        if floor(name) > HIGHER.get(room, FLOORS_MAX):
+            worse[room] = max(floor(name), worse.get(room, 0))
+    assert not worse, "a file imports its way down through too many others of its room"
 
 
 def module_name(path):
@@ -167,7 +200,9 @@ def test_actors_import_nothing_that_signs_or_encrypts():
 def test_an_actors_process_loads_nothing_that_only_readers_of_snapshots_need():
     import subprocess
 
-    late = {"numpy", "zstandard", "rayshot.format.inert", "rayshot.format.manifest", "rayshot.store"}
+    late = {"numpy", "zstandard", "rayshot.format.inert", "rayshot.format.manifest"} | {
+        f"rayshot.{room}" for room in ("places", "log", "snapshots")
+    }
     code = f"import rayshot.runtime.actor.host, sys; found = {late} & sys.modules.keys(); assert not found, found"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -175,7 +210,7 @@ def test_an_actors_process_loads_nothing_that_only_readers_of_snapshots_need():
 def test_a_command_loads_what_it_needs_and_nothing_of_others():
     import subprocess
 
-    late = {"ray", "rayshot.audit", "rayshot.simulation", "rayshot.store", "networkx"}
+    late = {"ray", "rayshot.audit", "rayshot.simulation", "rayshot.places", "rayshot.snapshots", "networkx"}
     modules = "rayshot.cli.operating, rayshot.cli.status"
     code = f"import {modules}, sys; found = {late} & sys.modules.keys(); assert not found, found"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -10,14 +10,14 @@ from rayshot.format.codec import CALL, CREATE, REPLY, Frame, pack_frames
 from rayshot.format.figures import FOLLOWS
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
 from rayshot.format.pickling import dump_state
+from rayshot.places.memory import MemoryStore
+from rayshot.places.store import Store
 from rayshot.properties import Property, judge
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.memory import MemoryStore
-from rayshot.store.repository import Repository
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.chunk_writer import ChunkWriter
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.snapshot_builder import KEY, TAKEN_AT, open_bank
 
 

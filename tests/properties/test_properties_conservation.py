@@ -323,7 +323,7 @@ def test_a_function_that_raises_is_named_with_its_snapshot():
 
 
 def test_without_a_part_for_messages_none_is_read(monkeypatch):
-    from rayshot.store.channel_state import ChannelState
+    from rayshot.snapshots.channel_state import ChannelState
 
     monkeypatch.setattr(ChannelState, "frames", None)
     assert conservation([snapshot_of(bank(1, 2), {AB: deposits(1, 5)})], quantity("balance")).totals[0].total == 3

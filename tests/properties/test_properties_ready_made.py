@@ -21,8 +21,8 @@ from rayshot.properties import (
     wait_graph,
 )
 from rayshot.properties.global_state import GlobalState
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot
 from tests.processes import ROOT
 from tests.properties.builders import Actor, History, Line, call, holds, reply, snapshot_of, station, tell
 

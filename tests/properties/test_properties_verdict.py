@@ -336,7 +336,7 @@ def test_a_predicate_cannot_change_what_it_was_given():
 
 
 def test_what_is_not_read_costs_nothing(monkeypatch):
-    from rayshot.store import snapshot as module
+    from rayshot.snapshots import snapshot as module
 
     read = []
     real = module.read_captured

@@ -7,6 +7,8 @@ import pytest
 
 from rayshot.errors import Fenced, NoAnswer, NotFound, SnapshotAborted, StoreError, StoreUnavailable, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.places.kinds import open_store
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
@@ -16,8 +18,6 @@ from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import Order, Request
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.store.locate import open_store
-from rayshot.store.memory import MemoryStore
 from tests.store.read_only import disk
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 from tests.store.test_store_full import filled

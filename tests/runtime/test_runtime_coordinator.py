@@ -11,16 +11,16 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.log.log import CommitLog
+from rayshot.log.records import EpochRecord
+from rayshot.places.kinds import open_store
 from rayshot.protocol.recovering import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.life import opening
 from rayshot.runtime.life.line import Line
 from rayshot.runtime.wire.answers import get_answer, get_told
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import EpochRecord
-from rayshot.store.repository import Repository
+from rayshot.snapshots.repository import Repository
 from tests.runtime.healed import STOPS
 from tests.runtime.heralds import processes_of
 from tests.runtime.hostile import DoomedCoordinator, Saboteur

@@ -15,12 +15,12 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import SnapshotAborted
+from rayshot.log.records import CommitRecord
+from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.node import vault as vault_module
-from rayshot.store.garbage import collect
-from rayshot.store.locate import open_store
-from rayshot.store.records import CommitRecord
+from rayshot.snapshots.upkeep.garbage import collect
 from tests.processes import ROOT, search_path
 from tests.runtime.healed import HEALS, STOPS, die_at, report, until_it_runs
 from tests.runtime.heralds import Court, check_cut, die_there, host_of, processes_of

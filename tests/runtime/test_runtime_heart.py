@@ -1,11 +1,11 @@
 """The beats of a life that its coordinator leaves, because the system goes back to a snapshot."""
 
+from rayshot.log.heartbeat import last_heartbeat
+from rayshot.log.log import CommitLog
+from rayshot.log.system import make_system
+from rayshot.places.kinds import open_store
 from rayshot.runtime.coordinator import heart
 from rayshot.runtime.coordinator.heart import Heart
-from rayshot.store.heartbeat import last_heartbeat
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.system import make_system
 from tests.waiting import eventually
 
 

@@ -8,9 +8,9 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch, ConfigError, RestoreFailed, SystemDown
+from rayshot.places.kinds import open_store
 from rayshot.runtime.life import restarting
-from rayshot.store.locate import open_store
-from rayshot.store.pinning import pin_of
+from rayshot.snapshots.upkeep.pins import pin_of
 from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
 from tests.runtime.healed import Till, kill, until_it_runs
 from tests.runtime.test_runtime_restore import running

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import rayshot
 from rayshot.cli import main
 from rayshot.errors import ConfigError, LivesElsewhere, SnapshotsExist
-from rayshot.store.heartbeat import Beating, last_heartbeat
-from rayshot.store.local import LocalStore
+from rayshot.log.heartbeat import Beating, last_heartbeat
+from rayshot.places.local import LocalStore
 from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account, Unfinished
 from tests.waiting import eventually

@@ -6,10 +6,10 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted, SystemDown, SystemStopped
+from rayshot.places.local import LocalStore
 from rayshot.runtime.door import failpoints
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.local import LocalStore
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
 from tests.runtime.test_runtime_restore import restore, running
 from tests.runtime.workloads import Account, Holder, Sink, Source
 from tests.waiting import eventually

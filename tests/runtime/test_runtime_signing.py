@@ -8,7 +8,7 @@ import rayshot
 from rayshot.errors import ConfigError
 from rayshot.format.signing import load_key
 from rayshot.format.signing_key import find_trusted_keys
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 

@@ -7,9 +7,9 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
-from rayshot.store.leases import reading
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
+from rayshot.log.log import CommitLog
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.leases import reading
 from tests.runtime.healed import kill, pid_of, report, until_it_runs, words_of_processes
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account

@@ -8,6 +8,7 @@ from rayshot.format.codec import CREATE, Frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
 from rayshot.model.specification import ActorSpecification
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.node.recorded_slots import SlotWriter
@@ -15,9 +16,8 @@ from rayshot.runtime.node.vault import _write
 from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin
 from rayshot.runtime.wire.reports import RecordBody
 from rayshot.runtime.wire.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
-from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.memory import MemoryStore
+from rayshot.snapshots.chunk_reader import ChunkReader
+from rayshot.snapshots.chunk_writer import ChunkWriter
 
 DIGEST = "ab" * 32
 WHOLE = Blob((Span(DIGEST, 0, 5), Span(DIGEST, 9, 1)))

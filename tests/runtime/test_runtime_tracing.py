@@ -14,7 +14,7 @@ from rayshot import SnapshotConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError
 from rayshot.format.signing import find_key
-from rayshot.store.channel_state import ChannelState
+from rayshot.snapshots.channel_state import ChannelState
 from tests.runtime.traced import Delegate, Feed, Leaver, Liar, Sleeper, Stage, Station
 from tests.waiting import eventually
 

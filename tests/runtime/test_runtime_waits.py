@@ -16,6 +16,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ActorDied, NoAnswer, SnapshotAborted, SystemRecovering, SystemStopped
+from rayshot.log.log import CommitLog
+from rayshot.places.local import LocalStore
 from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.door import NAMESPACE
@@ -23,8 +25,6 @@ from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.life import line, ordering, progress, status
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.life.driver import DriverPort
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
 from tests.processes import search_path
 from tests.runtime.healed import STOPS
 from tests.runtime.starter import Waiter, begin

@@ -15,10 +15,10 @@ from rayshot.errors import (
     Unsigned,
 )
 from rayshot.format.signing import SigningKey
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.bodies.world_snapshot import RecordedChannel
-from rayshot.store.memory import MemoryStore
 from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Stuck, Trader
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 

@@ -8,7 +8,7 @@ import sys
 import types
 from pathlib import Path
 
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.simulation.workloads import Account
 from tests.store.snapshot_builder import KEY, make_snapshot, open_bank
 

@@ -26,10 +26,10 @@ from rayshot.format.pickling import dump_class, dump_state, put_again
 from rayshot.model.handle import ActorHandle
 from rayshot.model.resolution import fit
 from rayshot.model.specification import ActorSpecification
+from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem
-from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.memory import MemoryStore
+from rayshot.snapshots.chunk_reader import ChunkReader
+from rayshot.snapshots.chunk_writer import ChunkWriter
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 

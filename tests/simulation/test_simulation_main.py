@@ -13,8 +13,8 @@ from rayshot.format.pickling import dump_names, put_again
 from rayshot.model.rename_classes import classes_of_main
 from rayshot.model.requirements import code_by_value
 from rayshot.model.resolution import fit
+from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem
-from rayshot.store.memory import MemoryStore
 from tests.simulation.test_simulation_evolution import Actor, account, bank, own_key  # noqa: F401 - fixtures
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 

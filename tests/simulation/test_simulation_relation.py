@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rayshot.protocol.identity import is_driver
-from rayshot.store.relation import relate
+from rayshot.snapshots.relation import relate
 from tests.simulate.commit import Commit
 from tests.simulate.schedule import run_seed
 from tests.simulate.world import World

@@ -6,7 +6,7 @@ from rayshot.format.codec import Codec
 from rayshot.model.handle import ActorHandle
 from rayshot.simulation.actors.stepping import Pending, Step
 from rayshot.simulation.actors.wording import words
-from rayshot.store.diff import ValueChange
+from rayshot.snapshots.diff import ValueChange
 
 
 @pytest.mark.acceptance("G25")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pyspark_rayshot import local_session
-from rayshot.store.catalog import SystemView
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
 from tests.spark.lake_oracle import grow
 from tests.store.s3_server import CREDENTIALS
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank

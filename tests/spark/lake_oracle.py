@@ -6,8 +6,8 @@ from typing import Any
 from pyspark_rayshot.lake.changes import KnownRow, digests_as_of
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.writing import find_lake
-from rayshot.store.catalog import SystemView
-from rayshot.store.repository import Repository
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot
 
 

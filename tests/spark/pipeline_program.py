@@ -18,9 +18,9 @@ from pyspark_rayshot import local_session, pipeline
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.staging import Staging
 from pyspark_rayshot.lake.writing import _destination, open_lake
-from rayshot.store.catalog import SystemView
-from rayshot.store.locate import open_store
-from rayshot.store.repository import Repository
+from rayshot.places.kinds import open_store
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
 from tests.spark.lake_oracle import grow
 from tests.spark.lake_workers import make_all_large
 

@@ -11,7 +11,7 @@ from pyspark_rayshot.source import SnapshotPartition
 from rayshot.analysis import batches
 from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.views import VIEWS
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 NAMES = ["number", "args"]

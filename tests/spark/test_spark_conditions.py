@@ -9,8 +9,8 @@ import pytest
 from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.query import Condition, Query, parse_query
 from rayshot.errors import NotFound
-from rayshot.store.catalog import Storage, SystemView
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import Storage, SystemView
 from tests.spark.test_spark_options import lose_chunks
 from tests.store.snapshot_builder import committed
 

@@ -15,11 +15,11 @@ from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import find_lake, open_lake
 from rayshot.errors import ConfigError, Damaged, ForeignLake, LakeInUse, LogLost
-from rayshot.store.catalog import SystemView
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.lake_oracle import assert_exact, grow, ids, rows
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 

@@ -16,9 +16,9 @@ from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import find_lake, open_lake
 from pyspark_rayshot.running import SNAPSHOTS_MAX, check, pipeline
 from rayshot.errors import ConfigError, Damaged
-from rayshot.store.catalog import SystemView
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.repository import Repository
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.lake_oracle import assert_exact, grow, rows
 
 ROOT = Path(__file__).parents[2]

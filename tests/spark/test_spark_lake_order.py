@@ -11,12 +11,12 @@ import pytest
 from pyspark_rayshot.lake.history import history_sql
 from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import StoreFull, StoreUnavailable
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import SystemView
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.lake_oracle import assert_exact, assert_tells_states, ids, rows, told, view
 from tests.spark.lake_workers import Forks, make_all_large
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank

@@ -13,9 +13,9 @@ from pyspark_rayshot.lake.parquet import ParquetLake
 from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import Damaged, StoreFull, StoreUnavailable
-from rayshot.store.catalog import SystemView
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.repository import Repository
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.lake_oracle import assert_exact, ids, rows
 from tests.spark.lake_workers import Forks, make_all_large
 

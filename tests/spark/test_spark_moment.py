@@ -8,10 +8,10 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 
 from rayshot.errors import LogLost, SnapshotDeleted
-from rayshot.store.catalog import SystemView
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

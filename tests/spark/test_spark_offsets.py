@@ -13,11 +13,11 @@ from pyspark_rayshot.reading import SnapshotPartition
 from pyspark_rayshot.stream import SnapshotStream
 from rayshot.analysis.planning import read_items
 from rayshot.errors import ConfigError, LogLost, SnapshotDeleted, SnapshotNotFound
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.leases import leased_by_readers
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.leases import leased_by_readers
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 ALL = ReadAllAvailable()

@@ -8,9 +8,9 @@ from pyspark.errors import AnalysisException
 from pyspark_rayshot.options import parse_options
 from rayshot.analysis.planning import MANIFEST_COST_BYTES, SHARE_BYTES, SNAPSHOT_COST_BYTES, plan, read_items
 from rayshot.errors import ActorNotFound, ConfigError, NotFound, SnapshotNotFound, SystemNotFound
-from rayshot.store.local import LocalStore
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Store
+from rayshot.snapshots.snapshot import Snapshot
 from tests.protocol.test_protocol_identity import NAMES
 from tests.store.snapshot_builder import Bank, Flow, committed, make_snapshot, open_bank
 

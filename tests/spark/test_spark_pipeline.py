@@ -19,10 +19,10 @@ from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import ConfigError, ForeignLake, SystemNotFound
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.store.catalog import SystemView
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.lake_oracle import assert_exact, grow, rows
 from tests.spark.lake_workers import make_all_large
 from tests.spark.pipeline_program import BY_EXECUTORS

@@ -13,7 +13,7 @@ from pyspark_rayshot.options import parse_options
 from pyspark_rayshot.source import SnapshotReader
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 Table = Callable[..., Any]

@@ -8,9 +8,9 @@ import pytest
 
 from pyspark_rayshot import tables
 from rayshot.analysis.views import VIEWS
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.locate import open_store
-from rayshot.store.repository import Repository
+from rayshot.places.kinds import open_store
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.conftest import SECOND
 from tests.spark.stream_program import start, write_rows
 from tests.spark.test_spark_stream import killed_while_reading

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from rayshot.store.local import LocalStore
-from rayshot.store.snapshot import Snapshot
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
 
 Table = Callable[..., Any]
@@ -82,7 +82,7 @@ def test_a_storage_whose_log_is_gone_fails_the_job_instead_of_being_empty(
 
 def test_importing_rayshot_imports_no_spark_and_the_source_needs_no_ray() -> None:
     program = (
-        "import sys, rayshot, rayshot.store.repository\n"
+        "import sys, rayshot, rayshot.snapshots.repository\n"
         "print(sorted({'ray', 'pyspark', 'pyarrow'} & set(sys.modules)))\n"
         "import pyspark_rayshot\n"
         "print(sorted({'ray', 'pyarrow', 'rayshot.runtime'} & set(sys.modules)))\n"

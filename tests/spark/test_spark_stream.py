@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.spark.stream_program import start, write_rows
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 

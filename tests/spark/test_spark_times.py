@@ -10,7 +10,7 @@ import dateutil.tz
 import pytest
 import pytz
 
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 MOMENT = dt.datetime(2026, 7, 1, 10, 30, tzinfo=dt.UTC)

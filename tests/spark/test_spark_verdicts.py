@@ -6,7 +6,7 @@ from pyspark_rayshot import verdicts
 from rayshot.analysis.verdicts import verdict_table
 from rayshot.errors import NotStable
 from rayshot.properties import counter_reached, possibly, stable, termination
-from rayshot.store.catalog import open as open_storage
+from rayshot.snapshots.catalog import open as open_storage
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 
 from rayshot.analysis.view import EVERY
 from rayshot.analysis.views import VIEWS
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark

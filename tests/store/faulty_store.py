@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any
 
 from rayshot.errors import StoreError, StoreUnavailable
-from rayshot.store.memory import MemoryStore
-from rayshot.store.store import Data, Entry
+from rayshot.places.memory import MemoryStore
+from rayshot.places.store import Data, Entry
 
 
 class FaultEffect(Enum):

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rayshot.store.store import Data, Entry
+from rayshot.places.store import Data, Entry
 from tests.store.faulty_store import FaultyStore
 
 

@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 from rayshot.errors import CommitUnknown, ConfigError, StoreError
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
-from rayshot.store.store import Store
+from rayshot.places.memory import MemoryStore
+from rayshot.places.store import Store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank, retain
 
 OLD = Bank(states={"alice": {"history": large("same"), "n": large("one")}, "bob": {"balance": 10}})

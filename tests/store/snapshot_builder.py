@@ -12,15 +12,15 @@ from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest, TraceEntry
 from rayshot.format.pickling import StateCodec, dump_message, dump_state
 from rayshot.format.signing import SigningKey
+from rayshot.log.records import CommitRecord
+from rayshot.places.store import Store
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.chunk_writer import LARGE_BYTES_MIN, ChunkWriter
-from rayshot.store.deletion import Sweep, delete_snapshot
-from rayshot.store.records import CommitRecord
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep, Retention
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.chunk_writer import LARGE_BYTES_MIN, ChunkWriter
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.deletion import Sweep, delete_snapshot
+from rayshot.snapshots.upkeep.retention import Keep, Retention
 
 KEY = SigningKey(b"k" * 32)
 TAKEN_AT = 1_763_721_000.25
@@ -157,8 +157,8 @@ def make_snapshot(
 
 def forge_commit(store: Store, record: CommitRecord, system: str = "bank") -> None:
     """Write a COMMIT record without asking the log."""
-    from rayshot.store.layout import log_key
-    from rayshot.store.records import encode_record
+    from rayshot.log.layout import log_key
+    from rayshot.log.records import encode_record
 
     store.delete(log_key(system, record.position))
     store.create(log_key(system, record.position), encode_record(record))

@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 
 from rayshot.format import canonical
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.log.aborts import NAMES_MAX, NOTES_KEPT, AbortNote, read_aborts, write_abort
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.store.aborts import NAMES_MAX, NOTES_KEPT, AbortNote, read_aborts, write_abort
-from rayshot.store.garbage import collect
-from rayshot.store.memory import MemoryStore
+from rayshot.snapshots.upkeep.garbage import collect
 from tests.store.snapshot_builder import make_snapshot, open_bank
 
 KEY, OTHER = EncryptionKey(b"e" * 32), EncryptionKey(b"f" * 32)

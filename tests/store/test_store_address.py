@@ -1,8 +1,8 @@
 import pytest
 
 from rayshot.errors import ConfigError
-from rayshot.store.address import Address, Options, parse_address
-from rayshot.store.locate import is_local, open_store
+from rayshot.places.address import Address, Options, parse_address
+from rayshot.places.kinds import is_local, open_store
 
 
 @pytest.mark.parametrize(

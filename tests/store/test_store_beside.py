@@ -17,19 +17,19 @@ from rayshot.errors import (
     SnapshotDeleted,
     SnapshotNotFound,
 )
+from rayshot.log.history import History
+from rayshot.log.log import CommitLog
+from rayshot.log.records import DeleteRecord, EpochRecord, ExpireRecord
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.history import History
-from rayshot.store.leases import hold
-from rayshot.store.log import CommitLog
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import DeleteRecord, EpochRecord, ExpireRecord
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.leases import hold
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.interleaving import Turns, TurnStore
 from tests.store.snapshot_builder import (
     Bank,

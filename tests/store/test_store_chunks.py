@@ -9,9 +9,9 @@ from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, StoreFull,
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE
 from rayshot.format.manifest import Blob, Chunk, Span
-from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter
-from rayshot.store.store import Data
+from rayshot.places.store import Data
+from rayshot.snapshots.chunk_reader import ChunkReader
+from rayshot.snapshots.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 NOISE = random.Random(7).randbytes(CHUNK_SIZE * 2 + 5)

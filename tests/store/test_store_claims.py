@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from rayshot.errors import RayshotError
-from rayshot.store import memory
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.log import CommitLog
-from rayshot.store.records import RestoreRecord
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep, Retention
+from rayshot.log.log import CommitLog
+from rayshot.log.records import RestoreRecord
+from rayshot.places import memory
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.retention import Keep, Retention
 from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 

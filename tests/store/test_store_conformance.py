@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from rayshot.store.conformance import StoreConformance
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
-from rayshot.store.memory import named_memory_store
-from rayshot.store.store import Store
+from rayshot.places.conformance import StoreConformance
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
+from rayshot.places.memory import named_memory_store
+from rayshot.places.store import Store
 from tests.store.azurite_server import ACCOUNT, CONTAINER
 from tests.store.moto_server import BUCKET as MOTO_BUCKET
 from tests.store.s3_server import S3Server

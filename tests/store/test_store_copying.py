@@ -20,16 +20,16 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.format.signing import SigningKey
-from rayshot.store.catalog import Storage
-from rayshot.store.copying import WORKERS, copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.local import LocalStore
-from rayshot.store.retention import Keep
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Data
-from rayshot.store.system import make_system
-from rayshot.store.verification import Trust
+from rayshot.log.system import make_system
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Data
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.copying import WORKERS, copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
+from rayshot.snapshots.upkeep.retention import Keep
+from rayshot.snapshots.verification import Trust
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank, retain
 
@@ -183,7 +183,7 @@ def test_a_false_cut_equation_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(_: object) -> None:
         raise InconsistentCut("two messages of three")
 
-    monkeypatch.setattr("rayshot.store.channel_state.ChannelState.check", fail)
+    monkeypatch.setattr("rayshot.snapshots.channel_state.ChannelState.check", fail)
     with pytest.raises(InconsistentCut):
         copy_snapshot(source, destination, snapshot)
     assert not list(destination.list())

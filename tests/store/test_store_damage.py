@@ -12,11 +12,11 @@ from rayshot.errors import (
     UnsafePath,
 )
 from rayshot.format.chunks import digest
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.local import LocalStore
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, forge_commit, large, make_snapshot, open_bank
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import CommitRecord, EpochRecord
-from rayshot.store.store import Store
+from rayshot.log.log import CommitLog
+from rayshot.log.records import CommitRecord, EpochRecord
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Store
 from tests.acceptance import Cases
 from tests.processes import START, end_server
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil

@@ -3,12 +3,12 @@
 import pytest
 
 from rayshot.errors import StoreUnavailable
+from rayshot.log.history import History
+from rayshot.log.records import DeleteRecord, EpochRecord, Record, RestoreRecord
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.detour import find_detour, find_offer, snapshots_before
-from rayshot.store.history import History
-from rayshot.store.records import DeleteRecord, EpochRecord, Record, RestoreRecord
-from rayshot.store.repository import Repository
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.detour import find_detour, find_offer, snapshots_before
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import KEY, Bank, Flow, large, make_snapshot, open_bank
 from tests.store.test_store_way_back import BEGIN, ELSEWHERE, commit, log_of, snap

@@ -10,17 +10,17 @@ from rayshot.audit import prove
 from rayshot.errors import BadManifest, CorruptChunk, Damaged, EncryptionKeyNeeded, SnapshotMismatch
 from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.format.signing import open_envelope
-from rayshot.store.catalog import Storage
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.local import LocalStore
-from rayshot.store.memory import named_memory_store
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
-from rayshot.store.store import Store
-from rayshot.store.verification import Trust
+from rayshot.places.local import LocalStore
+from rayshot.places.memory import named_memory_store
+from rayshot.places.store import Store
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.chunk_writer import ChunkWriter
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
+from rayshot.snapshots.upkeep.retention import Keep
+from rayshot.snapshots.verification import Trust
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import KEY as SIGNING_KEY
 from tests.store.snapshot_builder import (

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from rayshot.errors import StoreFull, StoreUnavailable
-from rayshot.store.locate import open_store
-from rayshot.store.store import Store
+from rayshot.places.kinds import open_store
+from rayshot.places.store import Store
 from tests.acceptance import Cases
 from tests.store.fault_proxy import CALL_FAULTS, FaultProxy, Plan, Spoil
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore

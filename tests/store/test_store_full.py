@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rayshot.errors import ConfigError, StoreFull
+from rayshot.places.local import TEMPORARY_PREFIX, LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.local import TEMPORARY_PREFIX, LocalStore
-from rayshot.store.repository import Repository
+from rayshot.snapshots.repository import Repository
 from tests.acceptance import Cases
 from tests.store.snapshot_builder import (
     KEY,

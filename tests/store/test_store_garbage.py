@@ -6,14 +6,14 @@ import pytest
 
 from rayshot.errors import ConfigError, IntentExpired, RayshotError, SystemNotFound
 from rayshot.format import canonical
+from rayshot.places.store import Entry
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import Collection, collect
-from rayshot.store.intents import write_intent
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Entry
+from rayshot.snapshots.intents import write_intent
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import Collection, collect
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import (
     Bank,

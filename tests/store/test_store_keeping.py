@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayshot.errors import ConfigError
+from rayshot.log.layout import manifest_name
+from rayshot.log.records import CommitRecord
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.layout import manifest_name
-from rayshot.store.records import CommitRecord
-from rayshot.store.retention import Keep, choose_kept
+from rayshot.snapshots.upkeep.retention import Keep, choose_kept
 
 HOUR, DAY = 3600.0, 86400.0
 MONDAY = 1_763_337_600.0

@@ -1,8 +1,8 @@
 """Leases of readers, where one is renewed while somebody looks."""
 
+from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.store.leases import LEASE, leases
-from rayshot.store.memory import MemoryStore
+from rayshot.snapshots.leases import LEASE, leases
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 

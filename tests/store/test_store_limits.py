@@ -16,11 +16,11 @@ from rayshot.errors import BadManifest, Damaged, LimitExceeded
 from rayshot.format import canonical
 from rayshot.format.bounds import CHUNK_BYTES_MAX, ENVELOPE_BYTES_MAX
 from rayshot.format.codec import Frame, pack_frames, read_frames, read_messages
-from rayshot.store.catalog import Storage
-from rayshot.store.intents import leased_bases
-from rayshot.store.marks import MARK_BYTES_MAX
-from rayshot.store.records import RECORD_BYTES_MAX
-from rayshot.store.system import FORMAT_BYTES_MAX
+from rayshot.log.marks import MARK_BYTES_MAX
+from rayshot.log.records import RECORD_BYTES_MAX
+from rayshot.log.system import FORMAT_BYTES_MAX
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.intents import leased_bases
 from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, large, make_snapshot, open_bank
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.memory import MemoryStore
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 TWO = Keep(last=2)

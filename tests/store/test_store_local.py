@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, StoreFull, StoreUnavailable, UnsafePath
-from rayshot.store.local import TEMPORARY_PREFIX, LocalStore
+from rayshot.places.local import TEMPORARY_PREFIX, LocalStore
 
 CONTENT = b"x" * 100_000
 
@@ -154,7 +154,7 @@ def test_that_a_key_is_taken_is_not_said_before_its_name_is_synced(
 def test_a_writer_killed_at_any_call_leaves_the_object_whole_or_absent(tmp_path: Path, at: int) -> None:
     program = f"""
 import os, sys
-from rayshot.store.local import LocalStore
+from rayshot.places.local import LocalStore
 calls = 0
 def deadly(call):
     def run(*args, **kwargs):
@@ -207,7 +207,7 @@ def test_a_named_pipe_in_the_place_of_an_object_is_refused_and_not_waited_for(tm
     os.mkfifo(tmp_path / "a")
     call = {"read": "store.read('a')", "read_range": "store.read_range('a', 0, 1)", "list": "print(list(store.list()))"}
     program = (
-        "import sys; from rayshot.errors import UnsafePath; from rayshot.store.local import LocalStore\n"
+        "import sys; from rayshot.errors import UnsafePath; from rayshot.places.local import LocalStore\n"
         f"store = LocalStore(sys.argv[1])\ntry: {call[verb]}\nexcept UnsafePath as error: print(error)"
     )
     ended = subprocess.run(

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from rayshot.errors import ConfigError
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import is_local, open_store
+from rayshot.places.kinds import is_local, open_store
+from rayshot.places.local import LocalStore
 
 
 def test_a_path_and_a_file_address_open_the_same_folder(tmp_path: Path) -> None:

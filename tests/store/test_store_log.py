@@ -7,13 +7,13 @@ import pytest
 
 from rayshot.errors import BadManifest, CommitUnknown, Fenced, FormatTooNew, StoreFull, StoreUnavailable
 from rayshot.format import canonical
+from rayshot.log.history import History
+from rayshot.log.layout import log_key, manifest_name
+from rayshot.log.log import CommitLog
+from rayshot.log.records import CommitRecord, DeleteRecord, EpochRecord, Record, decode_record, encode_record
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.history import History
-from rayshot.store.layout import log_key, manifest_name
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
-from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord, Record, decode_record, encode_record
-from rayshot.store.store import Store
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 
@@ -162,8 +162,8 @@ def race_in_threads(store: Store, contenders: int) -> list[str]:
 RACER = """
 import sys
 from rayshot.errors import Fenced
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
+from rayshot.places.local import LocalStore
+from rayshot.log.log import CommitLog
 from tests_commit import contender
 log = CommitLog(LocalStore(sys.argv[1]), "bank")
 log.refresh()

@@ -10,19 +10,19 @@ from click.testing import CliRunner
 import rayshot
 from rayshot.cli import main
 from rayshot.errors import BadManifest, LogLost, SnapshotNotFound
+from rayshot.log.log import CommitLog
+from rayshot.log.records import EpochRecord, ExpireRecord, encode_record
+from rayshot.log.system import find_history, format_document, make_system
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.garbage import collect
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import EpochRecord, ExpireRecord, encode_record
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
-from rayshot.store.store import Store
-from rayshot.store.system import find_history, format_document, make_system
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.garbage import collect
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.faulty_store import FaultyStore
 from tests.store.snapshot_builder import Bank, committed, make_manifest, make_snapshot, open_bank, retain
 

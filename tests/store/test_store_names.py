@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rayshot.cli import main
 from rayshot.errors import BadManifest
 from rayshot.format.bounds import check_actor, check_initiator, check_process, check_system, is_intent
-from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, initiator_of
-from rayshot.store.layout import (
+from rayshot.log.layout import (
     chunk_folder,
     copy_folder,
     manifest_key,
@@ -21,10 +20,11 @@ from rayshot.store.layout import (
     snapshot_of,
     writer_of,
 )
-from rayshot.store.local import LocalStore
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import CommitRecord, decode_record, encode_record
-from rayshot.store.store import is_key
+from rayshot.log.records import CommitRecord, decode_record, encode_record
+from rayshot.places.local import LocalStore
+from rayshot.places.memory import MemoryStore
+from rayshot.places.store import is_key
+from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, initiator_of
 from tests.protocol.test_protocol_identity import NAMES, names
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 

@@ -12,9 +12,9 @@ import pytest
 
 import rayshot
 from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, StoreUnavailable
-from rayshot.store.conformance import race
-from rayshot.store.locate import open_store
-from rayshot.store.store import Store
+from rayshot.places.conformance import race
+from rayshot.places.kinds import open_store
+from rayshot.places.store import Store
 from tests.store.azurite_server import ACCOUNT, CONTAINER
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil
 from tests.store.s3_server import BUCKET, CREDENTIALS, S3Server, free_ports
@@ -231,7 +231,7 @@ def test_a_store_is_used_by_many_threads_at_once(s3: S3Server) -> None:
 
 def test_neither_importing_rayshot_nor_naming_a_bucket_loads_the_cloud_client() -> None:
     code = (
-        "import sys, rayshot; from rayshot.store.locate import open_store; open_store('s3://bucket/shots'); "
+        "import sys, rayshot; from rayshot.places.kinds import open_store; open_store('s3://bucket/shots'); "
         "assert not {'obstore'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

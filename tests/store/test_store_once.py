@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from rayshot.errors import AlreadyExists, StoreError, StoreFull, StoreUnavailable
-from rayshot.store.calls import ATTEMPTS_MAX, create_once
+from rayshot.places.calls import ATTEMPTS_MAX, create_once
 from tests.store.faulty_store import FaultyStore
 
 

@@ -5,12 +5,12 @@ import uuid
 import pytest
 
 from rayshot.errors import CommitUnknown, ConfigError, Fenced, StoreFull
-from rayshot.store.calls import ATTEMPTS_MAX
-from rayshot.store.layout import log_key
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import encode_record
-from rayshot.store.store import Store
+from rayshot.log.layout import log_key
+from rayshot.log.log import CommitLog
+from rayshot.log.records import encode_record
+from rayshot.places.calls import ATTEMPTS_MAX
+from rayshot.places.kinds import open_store
+from rayshot.places.store import Store
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil, running_proxy
 from tests.store.moto_server import BUCKET as MOTO_BUCKET
 from tests.store.s3_server import S3Server

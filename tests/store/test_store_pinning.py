@@ -2,10 +2,10 @@
 
 import pytest
 
-from rayshot.store.catalog import Storage
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.memory import MemoryStore
-from rayshot.store.pinning import follow_pin, note_pin
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.pins import follow_pin, note_pin
 from tests.store.snapshot_builder import make_snapshot, open_bank
 
 

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 import rayshot
 from rayshot.cli import main
 from rayshot.errors import ConfigError, MissingChunk, SnapshotDeleted, StoreError, StoreFull, StoreUnavailable
-from rayshot.store.catalog import Storage
-from rayshot.store.chunk_writer import LOOKED_FOR, find_present
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.leases import reading
-from rayshot.store.local import LocalStore
-from rayshot.store.log import CommitLog
-from rayshot.store.snapshot import Snapshot
+from rayshot.log.log import CommitLog
+from rayshot.places.local import LocalStore
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.chunk_writer import LOOKED_FOR, find_present
+from rayshot.snapshots.leases import reading
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.copying import copy_snapshot
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from tests.store.faulty_store import FaultyStore
 from tests.store.read_only import looped, view_of
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_snapshot, open_bank

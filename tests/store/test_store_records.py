@@ -5,10 +5,9 @@ import pytest
 from rayshot.errors import BadManifest, FormatTooNew, LimitExceeded
 from rayshot.format import canonical
 from rayshot.format.chunks import digest
-from rayshot.protocol.identity import SnapshotId
-from rayshot.store.history import History
-from rayshot.store.layout import copy_folder, manifest_name, snapshot_of
-from rayshot.store.records import (
+from rayshot.log.history import History
+from rayshot.log.layout import copy_folder, manifest_name, snapshot_of
+from rayshot.log.records import (
     CommitRecord,
     CopyRecord,
     DeleteRecord,
@@ -20,6 +19,7 @@ from rayshot.store.records import (
     decode_record,
     encode_record,
 )
+from rayshot.protocol.identity import SnapshotId
 from tests.format.test_format_manifest import MANIFEST
 
 ONE, TWO = SnapshotId(1, "coordinator", 1), SnapshotId(1, "coordinator", 2)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from rayshot.errors import ConfigError, Incomparable
-from rayshot.store.catalog import Storage
-from rayshot.store.memory import MemoryStore
-from rayshot.store.relation import Relation
-from rayshot.store.snapshot import Snapshot
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.relation import Relation
+from rayshot.snapshots.snapshot import Snapshot
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 AB, BA, BB, DRIVER = ("alice", "bob"), ("bob", "alice"), ("bob", "bob"), ("driver:main", "alice")

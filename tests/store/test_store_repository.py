@@ -19,12 +19,12 @@ from rayshot.errors import (
 )
 from rayshot.format.manifest import encode
 from rayshot.format.signing import seal
+from rayshot.log.layout import format_key
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.layout import format_key
-from rayshot.store.local import LocalStore
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.store.snapshot_builder import (
     KEY,

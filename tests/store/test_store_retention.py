@@ -9,10 +9,10 @@ from rayshot.errors import (
     SnapshotNotFound,
 )
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.catalog import Storage
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep, Retention
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.retention import Keep, Retention
 from tests.store.faulty_store import Fault, FaultyStore
 from tests.store.snapshot_builder import (
     Bank,

@@ -6,10 +6,10 @@ import pytest
 
 from rayshot.errors import ConfigError, RolledBack, SnapshotMismatch, Untrusted
 from rayshot.format.chunks import digest
-from rayshot.store.catalog import Storage
-from rayshot.store.copying import copy_snapshot
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import EpochRecord, encode_record
+from rayshot.log.records import EpochRecord, encode_record
+from rayshot.places.memory import MemoryStore
+from rayshot.snapshots.catalog import Storage
+from rayshot.snapshots.upkeep.copying import copy_snapshot
 from tests.store.snapshot_builder import KEY, forge_commit, make_snapshot, open_bank
 
 

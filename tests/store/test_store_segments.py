@@ -4,10 +4,9 @@ import pytest
 
 from rayshot.errors import BadManifest, FormatTooNew, LogLost, StoreUnavailable, UnsafePath
 from rayshot.format import canonical
-from rayshot.protocol.identity import SnapshotId
-from rayshot.store.layout import copy_folder, log_key, manifest_name, segment_folder, segment_key
-from rayshot.store.log import CommitLog
-from rayshot.store.records import (
+from rayshot.log.layout import copy_folder, log_key, manifest_name, segment_folder, segment_key
+from rayshot.log.log import CommitLog
+from rayshot.log.records import (
     CommitRecord,
     CopyRecord,
     DeleteRecord,
@@ -19,7 +18,8 @@ from rayshot.store.records import (
     record_tree,
     with_digest,
 )
-from rayshot.store.segments import COUNTS, LogSegment, all_segments, cover, find_end, find_segments
+from rayshot.log.segments import COUNTS, LogSegment, all_segments, cover, find_end, find_segments
+from rayshot.protocol.identity import SnapshotId
 from tests.store.faulty_store import Fault, FaultEffect, FaultyStore
 
 LARGE, SMALL = COUNTS

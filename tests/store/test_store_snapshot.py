@@ -14,12 +14,12 @@ from rayshot.errors import ActorNotFound, BadManifest, InconsistentCut, NotFound
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.signing import SigningKey
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.diff import ABSENT, ValueChange
-from rayshot.store.local import LocalStore
-from rayshot.store.memory import MemoryStore, named_memory_store
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Trust
+from rayshot.places.local import LocalStore
+from rayshot.places.memory import MemoryStore, named_memory_store
+from rayshot.snapshots.chunk_writer import ChunkWriter
+from rayshot.snapshots.diff import ABSENT, ValueChange
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.verification import Trust
 from tests.store.snapshot_builder import KEY, TAKEN_AT, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 

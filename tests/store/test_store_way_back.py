@@ -6,15 +6,10 @@ from typing import Any
 import pytest
 
 from rayshot.errors import Fenced, SnapshotDeleted, SnapshotNotFound, StoreUnavailable
-from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import Past
-from rayshot.store.catalog import SystemView
-from rayshot.store.deletion import delete_snapshot
-from rayshot.store.history import WayBack
-from rayshot.store.layout import log_key, manifest_name
-from rayshot.store.log import CommitLog
-from rayshot.store.memory import MemoryStore
-from rayshot.store.records import (
+from rayshot.log.history import WayBack
+from rayshot.log.layout import log_key, manifest_name
+from rayshot.log.log import CommitLog
+from rayshot.log.records import (
     CommitRecord,
     CopyRecord,
     DeleteRecord,
@@ -24,7 +19,12 @@ from rayshot.store.records import (
     RollbackRecord,
     encode_record,
 )
-from rayshot.store.retention import Keep
+from rayshot.places.memory import MemoryStore
+from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.recovering import Past
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from rayshot.snapshots.upkeep.retention import Keep
 from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank, retain
 
 

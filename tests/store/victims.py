@@ -9,11 +9,11 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from rayshot.errors import Fenced
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
-from rayshot.store.log import CommitLog
-from rayshot.store.records import EpochRecord
-from rayshot.store.store import Data, Entry
+from rayshot.log.log import CommitLog
+from rayshot.log.records import EpochRecord
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
+from rayshot.places.store import Data, Entry
 from tests.store.scenarios import SCENARIOS
 from tests.store.test_store_log import commit
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from rayshot.format.manifest import Manifest
 from rayshot.protocol.identity import is_driver
-from rayshot.store.relation import clocks
+from rayshot.snapshots.relation import clocks
 
 _End = tuple[str, str]
 """("to" or "from", the other end) of an actor's channel."""

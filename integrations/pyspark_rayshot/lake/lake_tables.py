@@ -11,7 +11,7 @@ from rayshot.analysis.batches import arrow_schema
 from rayshot.analysis.state_views import AttributeRow
 from rayshot.analysis.view import EVERY, Column
 from rayshot.analysis.views import VIEWS
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 class ActorMoment(NamedTuple):

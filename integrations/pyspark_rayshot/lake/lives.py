@@ -26,8 +26,8 @@ from pyspark_rayshot.lake.lake_tables import VALUE_COLUMNS, ActorMoment, Change
 from rayshot.analysis.state_views import attribute_rows
 from rayshot.analysis.views import VIEWS
 from rayshot.format.entries import ActorEntry
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import state_digest
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import state_digest
 
 
 class Moment(NamedTuple):

@@ -7,7 +7,7 @@ has one record at each place.
 
 from collections.abc import Sequence
 
-from rayshot.store.records import CommitRecord, CopyRecord, EpochRecord, Record
+from rayshot.log.records import CommitRecord, CopyRecord, EpochRecord, Record
 
 
 def of_another_run(records: Sequence[Record]) -> dict[int, CopyRecord]:

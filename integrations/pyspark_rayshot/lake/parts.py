@@ -21,7 +21,7 @@ from rayshot.analysis.planning import Share
 from rayshot.analysis.query import parse_query
 from rayshot.errors import RayshotError
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 
 class Workers(Protocol):

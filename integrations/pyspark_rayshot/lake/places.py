@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
 
 FORMATS = ("parquet", "delta", "iceberg")
 IDENTITY = "lake.json"

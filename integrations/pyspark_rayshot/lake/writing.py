@@ -40,12 +40,12 @@ from rayshot.analysis.query import parse_query
 from rayshot.analysis.view import state_bytes
 from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.store.catalog import SystemView
-from rayshot.store.locate import open_store
-from rayshot.store.lost_log import log_lost
-from rayshot.store.records import CommitRecord, Record
-from rayshot.store.segments import read_record
-from rayshot.store.snapshot import Snapshot
+from rayshot.log.lost_log import log_lost
+from rayshot.log.records import CommitRecord, Record
+from rayshot.log.segments import read_record
+from rayshot.places.kinds import open_store
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
 
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables with the rows of the view of the same name."""

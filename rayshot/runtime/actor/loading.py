@@ -12,6 +12,7 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.port import hold_port
 from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
+from rayshot.places.kinds import open_store
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver, label_of
 from rayshot.proving.fault import is_of_outside
@@ -22,8 +23,7 @@ from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.door.plain_handles import knowing_paths
 from rayshot.runtime.node.recorded_slots import restored_slots
 from rayshot.runtime.wire.host_identity import HostIdentity
-from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.locate import open_store
+from rayshot.snapshots.chunk_reader import ChunkReader
 
 
 @dataclass(frozen=True, slots=True)

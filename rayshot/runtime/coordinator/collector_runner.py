@@ -44,8 +44,8 @@ from rayshot.runtime.wire.reports import Body
 from rayshot.runtime.wire.settings import SystemSettings
 
 if TYPE_CHECKING:
+    from rayshot.log.records import CommitRecord
     from rayshot.runtime.coordinator.committer import Committer
-    from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
 EARLY, EARLY_S = 2, 0.5

@@ -22,7 +22,12 @@ from rayshot.errors import (
 )
 from rayshot.format.figures import FINAL, HASH_SEED
 from rayshot.format.manifest import Chunk, Manifest
+from rayshot.log.aborts import NOTES_KEPT, AbortNote, write_abort
+from rayshot.log.layout import intent_folder, snapshot_of
+from rayshot.log.records import CommitRecord, EpochRecord, RollbackRecord
+from rayshot.log.system import check_no_snapshots
 from rayshot.model.configuration import SnapshotConfig
+from rayshot.places.kinds import open_store
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.cut import Cut
@@ -36,15 +41,10 @@ from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.stored import Stored, pack_share, unpack_stored
-from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
-from rayshot.store.chunk_writer import find_present
-from rayshot.store.layout import intent_folder, snapshot_of
-from rayshot.store.locate import open_store
-from rayshot.store.pinning import note_pin
-from rayshot.store.records import CommitRecord, EpochRecord, RollbackRecord
-from rayshot.store.repository import Repository
-from rayshot.store.retention import Keep, Retention
-from rayshot.store.system import check_no_snapshots
+from rayshot.snapshots.chunk_writer import find_present
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.upkeep.pins import note_pin
+from rayshot.snapshots.upkeep.retention import Keep, Retention
 
 log = logging.getLogger("rayshot")
 _NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)

@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, assert_never
 
 from rayshot.errors import ConfigError, Damaged, Fenced, RayshotError, StoreError
+from rayshot.log.records import RollbackRecord
 from rayshot.protocol.poison import Letter
 from rayshot.protocol.recovering import (
     BeginLife,
@@ -57,9 +58,8 @@ from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.leases import reading
-from rayshot.store.records import RollbackRecord
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.leases import reading
 
 if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 from rayshot.errors import Damaged, Fenced, Incompatible, StoreError
-from rayshot.store.heartbeat import BEAT_S, Beating
-from rayshot.store.locate import open_store
-from rayshot.store.log import Fence
-from rayshot.store.records import EpochRecord
+from rayshot.log.heartbeat import BEAT_S, Beating
+from rayshot.log.log import Fence
+from rayshot.log.records import EpochRecord
+from rayshot.places.kinds import open_store
 
 log = logging.getLogger("rayshot")
 LOOK_S = 3.0

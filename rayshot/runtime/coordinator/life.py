@@ -46,10 +46,10 @@ from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RECOVERING, RUNNING, STOPPED
 
 if TYPE_CHECKING:
+    from rayshot.log.records import CommitRecord, RollbackRecord
     from rayshot.runtime.coordinator.committer import Committer
     from rayshot.runtime.coordinator.restoration import Restoration
     from rayshot.runtime.coordinator.way_back import NewLife
-    from rayshot.store.records import CommitRecord, RollbackRecord
 
 log = logging.getLogger("rayshot")
 

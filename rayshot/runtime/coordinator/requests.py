@@ -15,7 +15,7 @@ from rayshot.protocol.identity import ALIGNED
 from rayshot.runtime.wire.actor_errors import ActorExited
 
 if TYPE_CHECKING:
-    from rayshot.store.records import CommitRecord
+    from rayshot.log.records import CommitRecord
 
 Figures = Mapping[str, int | float]
 

@@ -12,7 +12,10 @@ from rayshot.format.manifest import Manifest
 from rayshot.format.pickling import dump_names
 from rayshot.format.signing import Prover
 from rayshot.format.signing_key import find_trusted_keys
+from rayshot.log.history import WayBack
+from rayshot.log.records import EpochRecord
 from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
+from rayshot.places.kinds import open_store
 from rayshot.protocol.recovering import LetGo, Past
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
@@ -24,13 +27,10 @@ from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.detour import find_offer
-from rayshot.store.history import WayBack
-from rayshot.store.locate import open_store
-from rayshot.store.records import EpochRecord
-from rayshot.store.repository import Repository
-from rayshot.store.snapshot import Snapshot, check_trust
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.repository import Repository
+from rayshot.snapshots.snapshot import Snapshot, check_trust
 
 
 class CannotGoBack(Exception):

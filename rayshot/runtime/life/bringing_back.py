@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed
 from rayshot.format.figures import HASH_SEED
 from rayshot.format.signing_key import find_trusted_keys
+from rayshot.log.system import find_history
 from rayshot.model.configuration import (
     CLAIM,
     Claim,
@@ -32,12 +33,11 @@ from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.store.catalog import SystemView
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.detour import find_offer
-from rayshot.store.leases import reading
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.system import find_history
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.leases import reading
+from rayshot.snapshots.snapshot import Snapshot
 
 
 class Choice(NamedTuple):

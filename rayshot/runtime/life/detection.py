@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted
 from rayshot.properties import Property, Verdict, judge
 from rayshot.properties.property import require_stable
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 WITHIN_S_MAX = 10 * 365.25 * 86400.0
 

@@ -6,7 +6,7 @@ from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import Fit, SkipMissing, fit
 from rayshot.model.stored_options import ActorOptions, supply
-from rayshot.store.snapshot import Snapshot, check_allow_unsigned, check_trust
+from rayshot.snapshots.snapshot import Snapshot, check_allow_unsigned, check_trust
 
 
 @dataclass(frozen=True)

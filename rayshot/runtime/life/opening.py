@@ -8,6 +8,8 @@ import rayshot
 from rayshot.errors import ClusterRefused, ConfigError, NoAnswer, RayshotError, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.port import find_port
+from rayshot.places.kinds import open_store
+from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
@@ -22,8 +24,6 @@ from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import Keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import BEGINNING, LOADING, STOPPED
-from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
 
 DEATH_S = UNWATCHED_S + 5.0
 """If a program dies while it starts a system, this is known after so many seconds; Ray tells it two seconds later."""

@@ -4,6 +4,7 @@ import logging
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.model.configuration import CLAIM, FailureConfig, SnapshotConfig
+from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator
@@ -12,9 +13,8 @@ from rayshot.runtime.life.fitting import Fitting
 from rayshot.runtime.life.opening import is_local
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.keyring import load_keyring
-from rayshot.store.locate import open_store
-from rayshot.store.pinning import pin_of
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.pins import pin_of
 
 log = logging.getLogger("rayshot")
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rayshot.errors import ConfigError, SnapshotNotFound
+from rayshot.log.heartbeat import check_nobody_lives
+from rayshot.log.system import find_history
 from rayshot.model.configuration import FailureConfig, HashSeed, SnapshotConfig, Trace, draw_hash_seed
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
+from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
@@ -29,12 +32,9 @@ from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.keyring import load_keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED
-from rayshot.store.catalog import SystemView
-from rayshot.store.heartbeat import check_nobody_lives
-from rayshot.store.pinning import follow_pin
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
-from rayshot.store.system import find_history
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.upkeep.pins import follow_pin
 
 log = logging.getLogger("rayshot")
 PIN = "RAYSHOT_RESTORE_SNAPSHOT"

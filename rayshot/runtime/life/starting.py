@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from rayshot.errors import ConfigError
+from rayshot.log.system import check_no_snapshots, find_history
 from rayshot.model.configuration import (
     NO_CLAIM,
     Claim,
@@ -27,7 +28,6 @@ from rayshot.runtime.life.system import System
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import STOPPED
-from rayshot.store.system import check_no_snapshots, find_history
 
 ATTACH_S = 600.0
 """Another process may take so many seconds to begin or restore a system to which this process wants to attach."""

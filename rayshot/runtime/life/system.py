@@ -29,6 +29,8 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
+from rayshot.places.kinds import open_store
+from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.coordinator.requests import Committed, Order
@@ -48,11 +50,9 @@ from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, ask_until_settled
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
-from rayshot.store.catalog import SystemView
-from rayshot.store.catalog import open as open_storage
-from rayshot.store.locate import open_store
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
+from rayshot.snapshots.catalog import SystemView
+from rayshot.snapshots.catalog import open as open_storage
+from rayshot.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rayshot.properties import Property, Verdict

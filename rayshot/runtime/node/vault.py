@@ -20,6 +20,7 @@ from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
+from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.proving.proofs import RecordedState
 from rayshot.runtime.door import door, here
@@ -35,8 +36,7 @@ from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
 from rayshot.runtime.wire.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
-from rayshot.store.chunk_writer import ChunkWriter
-from rayshot.store.locate import open_store
+from rayshot.snapshots.chunk_writer import ChunkWriter
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import Channel

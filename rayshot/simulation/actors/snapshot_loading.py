@@ -17,8 +17,8 @@ from rayshot.model.resolution import SkipMissing, fit
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
-from rayshot.store.channel_state import ChannelState
-from rayshot.store.snapshot import Snapshot, check_trust
+from rayshot.snapshots.channel_state import ChannelState
+from rayshot.snapshots.snapshot import Snapshot, check_trust
 
 _PUT_AGAIN = put_again.__name__.encode()
 """The name that a pickle uses in place of an ObjectRef."""

@@ -11,7 +11,7 @@ from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell, Timer
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.actors.wording import call_words, value_words, words
-from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
+from rayshot.snapshots.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
 TIMERS, AWAITS = "(timers)", "(awaits)"

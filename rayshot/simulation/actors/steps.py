@@ -11,7 +11,7 @@ from rayshot.simulation.actors.stepping import TIMER, Pending, Step, changes_bet
 from rayshot.simulation.actors.wording import read
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
 from rayshot.simulation.bodies.actor_process import ActorProcess
-from rayshot.store.diff import WHOLE_STATE
+from rayshot.snapshots.diff import WHOLE_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,7 @@ from rayshot.simulation.bodies.actor_process import ActorProcess
 from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.networks import NETWORKS, Traffic
-from rayshot.store.snapshot import Snapshot
+from rayshot.snapshots.snapshot import Snapshot
 
 LOST_ONE_IN = DUPLICATED_ONE_IN = 5
 """On a network that loses or doubles, one in this many packets and answers is lost, or comes twice."""

@@ -1,0 +1,1 @@
+"""Places for bytes: the six verbs of a store, and each kind of storage behind them."""

@@ -1,0 +1,1 @@
+"""Snapshots in a storage: writing and committing them, reading, proving and comparing them."""

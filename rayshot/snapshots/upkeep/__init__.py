@@ -1,0 +1,1 @@
+"""What is done to snapshots later: retention, deletion, garbage collection, copies, pins."""
