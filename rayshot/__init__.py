@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.reply import Reply
-    from rayshot.runtime.life.finding import attach
-    from rayshot.runtime.life.resuming import resume
-    from rayshot.runtime.life.starting import init, restore
-    from rayshot.runtime.life.system import System
+    from rayshot.runtime.opening.attach import attach
+    from rayshot.runtime.opening.init import init, restore
+    from rayshot.runtime.opening.resume import resume
+    from rayshot.runtime.opening.system import System
     from rayshot.snapshots.catalog import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.snapshots.snapshot import Snapshot
     from rayshot.snapshots.upkeep.copying import copy
@@ -28,19 +28,19 @@ _HOMES = {
     "Reply": ("rayshot.model.reply", "Reply"),
     "Snapshot": ("rayshot.snapshots.snapshot", "Snapshot"),
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
-    "System": ("rayshot.runtime.life.system", "System"),
+    "System": ("rayshot.runtime.opening.system", "System"),
     "actor": ("rayshot.model.actor_class", "actor"),
-    "attach": ("rayshot.runtime.life.finding", "attach"),
+    "attach": ("rayshot.runtime.opening.attach", "attach"),
     "copy": ("rayshot.snapshots.upkeep.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
-    "init": ("rayshot.runtime.life.starting", "init"),
+    "init": ("rayshot.runtime.opening.init", "init"),
     "kill": ("rayshot.model.handle", "kill"),
     "open": ("rayshot.snapshots.catalog", "open"),
-    "restore": ("rayshot.runtime.life.starting", "restore"),
-    "resume": ("rayshot.runtime.life.resuming", "resume"),
-    "_driver_port": ("rayshot.runtime.life.attaching", "driver_port"),
+    "restore": ("rayshot.runtime.opening.init", "restore"),
+    "resume": ("rayshot.runtime.opening.resume", "resume"),
+    "_driver_port": ("rayshot.runtime.opening.ports", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
-    "_hear": ("rayshot.runtime.life.attaching", "hear"),
+    "_hear": ("rayshot.runtime.opening.ports", "hear"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 

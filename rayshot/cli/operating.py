@@ -24,7 +24,7 @@ from rayshot.protocol.identity import MODES, STOP_THE_WORLD
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
-    from rayshot.runtime.life.system import System
+    from rayshot.runtime.opening.system import System
 
 _one_line = json_option("Print one line of JSON.")
 _timeout = click.option(
@@ -45,7 +45,7 @@ def systems(address: str | None, *, as_json: bool) -> None:
     """List the systems that run in the cluster."""
     with cluster(address) as where:
         from rayshot.runtime.door.naming import running_systems  # noqa: PLC0415
-        from rayshot.runtime.life.finding import list_systems  # noqa: PLC0415 - see `reaching`
+        from rayshot.runtime.opening.attach import list_systems  # noqa: PLC0415 - see `reaching`
 
         found = list_systems(running_systems())
     if as_json:

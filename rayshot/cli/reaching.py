@@ -12,7 +12,7 @@ import click
 from rayshot.errors import ClusterUnreachable, NotReady, SystemStopped
 
 if TYPE_CHECKING:
-    from rayshot.runtime.life.system import System
+    from rayshot.runtime.opening.system import System
 
 
 class Seconds(click.FloatRange):
@@ -47,7 +47,7 @@ def cluster(address: str | None) -> Iterator[str]:
     """Stay connected to the cluster; yields its address, which every error inside names."""
     keep_terminal()
     from rayshot.runtime.door.cluster import connect, disconnect  # noqa: PLC0415 - commands that read a storage need no Ray
-    from rayshot.runtime.life.finding import naming  # noqa: PLC0415
+    from rayshot.runtime.opening.attach import naming  # noqa: PLC0415
 
     try:
         where = connect(address, quietly=True)
@@ -65,7 +65,7 @@ def system(name: str | None, address: str | None, patience_s: float = inf) -> It
     If the system does not answer, a caller learns this after `patience_s`, or little later.
     """
     with cluster(address) as where:
-        from rayshot.runtime.life.finding import find, look  # noqa: PLC0415
+        from rayshot.runtime.opening.attach import find, look  # noqa: PLC0415
 
         yield look(find(name, where), where, patience_s), where
 

@@ -30,7 +30,7 @@ from rayshot.errors import (
 
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig
-    from rayshot.runtime.life.status import ActorStatus, SnapshotStatus, SystemStatus
+    from rayshot.runtime.opening.status import ActorStatus, SnapshotStatus, SystemStatus
     from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 RUNNING, STOPPED = "running", "stopped"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rayshot import SnapshotConfig
 from rayshot.cli import status as page
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.life.status import SystemStatus
+from rayshot.runtime.opening.status import SystemStatus
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 SNAPSHOT = SnapshotId(2, "coordinator", 7)

@@ -22,7 +22,8 @@ HIGHER = {
     "rayshot/proving/": 7,
     "rayshot/runtime/actor/": 12,
     "rayshot/runtime/coordinator/": 10,
-    "rayshot/runtime/life/": 14,
+    "rayshot/runtime/driver/": 6,
+    "rayshot/runtime/opening/": 6,
 }
 """Rooms with more floors than a newcomer can follow, and how many each has: a figure only falls."""
 

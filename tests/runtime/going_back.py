@@ -19,16 +19,10 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.recovering import LetGo
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door, here
-from rayshot.runtime.life import (
-    attaching,
-    driver_life,
-    following,
-    leaving,
-    letting_go,
-    maker,
-    session,
-    succession,
-)
+from rayshot.runtime.driver import exit as driver_exit
+from rayshot.runtime.driver import following, letting_go, maker, session, succession
+from rayshot.runtime.driver import life as driver_life
+from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
@@ -275,15 +269,15 @@ class World:
         monkeypatch.setattr(letting_go, "PAUSE_S", 0.0)
         monkeypatch.setattr(session, "RECOVERY_WAIT_S", 0.0)
         monkeypatch.setattr(succession, "RETURN_S", 0.0)
-        monkeypatch.setattr(leaving, "_ports", set())  # the process that runs the tests waits for none of these
-        monkeypatch.setattr(attaching, "_begun", [])
-        monkeypatch.setattr(attaching, "_attached", {})
-        monkeypatch.setattr(attaching, "_heard", deque())
+        monkeypatch.setattr(driver_exit, "_sessions", set())  # the process that runs the tests waits for none of these
+        monkeypatch.setattr(ports, "_begun", [])
+        monkeypatch.setattr(ports, "_attached", {})
+        monkeypatch.setattr(ports, "_heard", deque())
         monkeypatch.setattr(session, "find_coordinator", lambda _system: None)
         monkeypatch.setattr(driver_life, "is_there", lambda _identity, name: self.is_there(name))
         monkeypatch.setattr(maker, "spawn_host", self.spawn)
         self.heals = heals
-        self.port = attaching.begin(self.identity())
+        self.port = ports.begin(self.identity())
         self.session = self.port.session
 
     def identity(self):

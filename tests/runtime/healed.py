@@ -14,7 +14,7 @@ import rayshot
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.runtime.actor import loading
 from rayshot.runtime.door import failpoints
-from rayshot.runtime.life.restoring import order_restore
+from rayshot.runtime.opening.from_snapshot import order_restore
 from tests.waiting import eventually
 
 STOPS = FailureConfig(scope="stop")
@@ -266,7 +266,7 @@ def restoring_where(monkeypatch, prepare):
         ray.get(identity.coordinator.__ray_call__.remote(prepare))
         order_restore(identity, *rest)
 
-    monkeypatch.setattr("rayshot.runtime.life.bringing_back.order_restore", order)
+    monkeypatch.setattr("rayshot.runtime.opening.from_snapshot.order_restore", order)
 
 
 def starts_processes(times):

@@ -10,7 +10,7 @@ import ray
 
 import rayshot
 from rayshot.errors import RayshotError
-from rayshot.runtime.life import following
+from rayshot.runtime.driver import following
 
 following.SILENT_S = 1.0
 QUIET = {"logging_level": logging.ERROR, "log_to_driver": False}

@@ -13,7 +13,7 @@ from pathlib import Path
 import ray
 
 import rayshot
-from rayshot.runtime.life import bringing_back
+from rayshot.runtime.opening import from_snapshot
 
 
 @rayshot.actor
@@ -48,7 +48,7 @@ def main(what, address, storage, flag):
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     if what.startswith("restore"):
         if what == "restore_slowly":
-            bringing_back.order_restore = lambda *_: wait_while_there(flag)
+            from_snapshot.order_restore = lambda *_: wait_while_there(flag)
         rayshot.restore(storage)
     else:
         rayshot.resume("bank", storage=storage, begin=begin(flag))

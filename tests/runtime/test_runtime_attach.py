@@ -24,7 +24,7 @@ from rayshot.errors import (
     SystemStopped,
 )
 from rayshot.runtime.door.cluster import connected_to
-from rayshot.runtime.life.finding import naming
+from rayshot.runtime.opening.attach import naming
 from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
 from tests.runtime.healed import STOPS

@@ -11,7 +11,8 @@ import pytest
 import rayshot
 from rayshot.errors import SystemRecovering, SystemStopped
 from rayshot.runtime.door import door
-from rayshot.runtime.life import attaching, driver_life
+from rayshot.runtime.driver import life as driver_life
+from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.states import LOADING, RUNNING
 from tests.runtime.going_back import DIED, Thing, World
@@ -33,18 +34,18 @@ def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world
         assert answers.wait(60)
         raise DIED
 
-    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: silent)
-    monkeypatch.setattr(attaching, "noticing_restart", lambda *_: nullcontext())
-    monkeypatch.setattr(attaching, "get_answer", get_answer)
+    monkeypatch.setattr(ports, "find_coordinator", lambda _system: silent)
+    monkeypatch.setattr(ports, "noticing_restart", lambda *_: nullcontext())
+    monkeypatch.setattr(ports, "get_answer", get_answer)
 
     def attach():
         with pytest.raises(SystemStopped, match="'silent' cannot be attached to"):
-            attaching.driver_port("silent")
+            ports.driver_port("silent")
 
     waiting = threading.Thread(target=attach)
     waiting.start()
     assert asked.wait(60)
-    making = threading.Thread(target=lambda: found.append(attaching.driver_port()))
+    making = threading.Thread(target=lambda: found.append(ports.driver_port()))
     making.start()
     making.join(60)
     found_meanwhile = list(found)
@@ -75,7 +76,7 @@ def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the
 def remembering(world, names):
     """The tables of a driver that have any of these names."""
     session, life = world.session, world.port.life
-    tables = {**vars(life), **vars(session), **vars(session.births), **vars(session.calls)}
+    tables = {**vars(life), **vars(session), **vars(session.creations), **vars(session.calls)}
     tables |= {"machine": session.machine._channels}
     tables |= {name: getattr(session.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
     kinds = dict | set | WeakValueDictionary
@@ -126,8 +127,8 @@ def test_an_actor_that_ends_while_a_driver_connects_to_it_is_not_remembered(monk
 def other(world, monkeypatch):
     """What a driver of another system must know."""
     questions = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("state", "identity")}
-    monkeypatch.setattr(attaching, "find_coordinator", lambda _system: SimpleNamespace(**questions))
-    monkeypatch.setattr(attaching, "noticing_restart", lambda *_: nullcontext())
+    monkeypatch.setattr(ports, "find_coordinator", lambda _system: SimpleNamespace(**questions))
+    monkeypatch.setattr(ports, "noticing_restart", lambda *_: nullcontext())
     return replace(world.identity(), system="other")
 
 
@@ -139,34 +140,34 @@ def test_a_program_that_leaves_its_cluster_while_a_thread_attaches_gets_no_port_
             return RUNNING
         asked.append(None)
         if len(asked) == 1:
-            attaching._leave()
+            ports._leave()
         told.append(replace(other, incarnation=len(asked)))
         return told[-1]
 
-    monkeypatch.setattr(attaching, "get_answer", get_answer)
-    port = attaching.driver_port("other")
+    monkeypatch.setattr(ports, "get_answer", get_answer)
+    port = ports.driver_port("other")
     port.close(SystemStopped("the test has ended", system="other"))
     assert port.life.identity is told[1], "it asked in the cluster that the program has joined"
 
 
 def test_a_handle_that_is_used_while_its_system_is_restored_waits_until_its_actors_are_there(other, monkeypatch):
     states = [LOADING, LOADING, RUNNING]
-    monkeypatch.setattr(attaching, "LOOK_S", 0.0)
-    monkeypatch.setattr(attaching, "get_answer", lambda call, _: states.pop(0) if call == "state" else other)
-    port = attaching.driver_port("other")
+    monkeypatch.setattr(ports, "LOOK_S", 0.0)
+    monkeypatch.setattr(ports, "get_answer", lambda call, _: states.pop(0) if call == "state" else other)
+    port = ports.driver_port("other")
     port.close(SystemStopped("the test has ended", system="other"))
     assert states == []
 
 
 def test_a_handle_whose_system_is_restored_for_ever_waits_not_for_ever(other, monkeypatch):
-    monkeypatch.setattr(attaching, "RECOVERY_WAIT_S", 0.0)
-    monkeypatch.setattr(attaching, "get_answer", lambda call, _: LOADING if call == "state" else other)
+    monkeypatch.setattr(ports, "RECOVERY_WAIT_S", 0.0)
+    monkeypatch.setattr(ports, "get_answer", lambda call, _: LOADING if call == "state" else other)
     with pytest.raises(SystemRecovering, match="'other' is still being restored"):
-        attaching.driver_port("other")
+        ports.driver_port("other")
 
 
 def test_a_program_that_attaches_under_a_name_gets_no_port_of_a_thread_that_attaches_beside_it(other, monkeypatch):
-    lock, ports = attaching._lock, []
+    lock, made = ports._lock, []
 
     class Turn:
         """When its first holder lets go of it, another thread attaches."""
@@ -176,12 +177,12 @@ def test_a_program_that_attaches_under_a_name_gets_no_port_of_a_thread_that_atta
 
         def __exit__(self, *_):
             lock.release()
-            if not ports:
-                ports.append(attaching._new_port(other))
-                attaching._attached["other"] = ports[0]
+            if not made:
+                made.append(ports._new_port(other))
+                ports._attached["other"] = made[0]
 
-    monkeypatch.setattr(attaching, "_lock", Turn())
-    port = attaching.begin(other, "mine")
-    assert port is not ports[0]
-    for made in (port, *ports):
-        made.close(SystemStopped("the test has ended", system="other"))
+    monkeypatch.setattr(ports, "_lock", Turn())
+    port = ports.begin(other, "mine")
+    assert port is not made[0]
+    for one in (port, *made):
+        one.close(SystemStopped("the test has ended", system="other"))

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from rayshot.errors import SystemRecovering
-from rayshot.runtime.life.driver import DriverPort
-from rayshot.runtime.life.driver_life import DriverLife
+from rayshot.runtime.driver.life import DriverLife
+from rayshot.runtime.driver.port import DriverPort
 from tests.runtime.going_back import Thing, World
 from tests.waiting import eventually
 
@@ -63,7 +63,7 @@ def test_an_actor_whose_process_started_just_before_a_rollback_is_made_in_the_ne
             world.go_back()
             world.settle()
 
-    monkeypatch.setattr("rayshot.runtime.life.maker.spawn_host", start_late)
+    monkeypatch.setattr("rayshot.runtime.driver.maker.spawn_host", start_late)
     made = Thing.options(**({} if name is None else {"name": name})).remote(1)
     made.take.tell(2)
     world.settle()
@@ -95,7 +95,7 @@ def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch
     stop_and_hear_of_it(world)
     with pytest.raises(SystemRecovering, match="no news of its next life"):
         Thing.options(name="made").remote(1)
-    monkeypatch.setattr("rayshot.runtime.life.session.RECOVERY_WAIT_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.driver.session.RECOVERY_WAIT_S", 60.0)
     making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
     making.start()
     world.begin()
@@ -107,7 +107,7 @@ def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch
 
 
 def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.session.RECOVERY_WAIT_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.driver.session.RECOVERY_WAIT_S", 60.0)
     alice = world.handle("alice")
     alice.take.tell(1)
     world.settle()
@@ -144,8 +144,8 @@ def test_who_waits_for_what_was_told_waits_again_for_what_had_arrived_in_an_earl
     world.handle("alice").take.tell(1)
     world.settle()
     world.handle("bob").take.tell(2)
-    told = world.port.told()
-    waiting = threading.Thread(target=lambda: found.append(world.port.await_taken(told, 60.0)))
+    told = world.session.told()
+    waiting = threading.Thread(target=lambda: found.append(world.session.await_taken(told, 60.0)))
     waiting.start()
     eventually(lambda: room["bob"]._waiters)
     world.go_back()

@@ -147,7 +147,7 @@ def snapshot_with_in_flight(system, gate, send):
     assert ray.get(alice.read.remote()) == 1
     alice.pause_until.tell(str(gate))
     _sent = send(alice)
-    assert system._port.await_taken(system._port.told(), 30) == []
+    assert system._port.session.await_taken(system._port.session.told(), 30) == []
     taken = []
     thread = threading.Thread(target=lambda: taken.append(system.snapshot()))
     thread.start()

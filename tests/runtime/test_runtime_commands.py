@@ -27,8 +27,8 @@ def unread(monkeypatch):
     def read(_):
         raise AssertionError("a storage was opened")
 
-    monkeypatch.setattr("rayshot.runtime.life.system.open_store", read)
-    monkeypatch.setattr("rayshot.runtime.life.system.open_storage", read)
+    monkeypatch.setattr("rayshot.runtime.opening.system.open_store", read)
+    monkeypatch.setattr("rayshot.runtime.opening.system.open_storage", read)
     monkeypatch.delenv("RAYSHOT_SYSTEM", raising=False)
 
 
@@ -248,4 +248,4 @@ def test_a_coordinator_that_hangs_keeps_nobody_waiting_who_has_said_how_long(ban
 
 
 def coordinator_of(system):
-    return ray.get(system._coordinator.__ray_call__.remote(lambda _: os.getpid()))
+    return ray.get(system._line.coordinator.__ray_call__.remote(lambda _: os.getpid()))

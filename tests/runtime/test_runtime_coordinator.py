@@ -17,8 +17,8 @@ from rayshot.places.kinds import open_store
 from rayshot.protocol.recovering import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.life import opening
-from rayshot.runtime.life.line import Line
+from rayshot.runtime.driver.line import Line
+from rayshot.runtime.opening import start as opening_start
 from rayshot.runtime.wire.answers import get_answer, get_told
 from rayshot.snapshots.repository import Repository
 from tests.runtime.healed import STOPS
@@ -296,7 +296,7 @@ def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(
     system.shutdown()
     doom = tmp_path / "shots" / "doom"
     doom.write_text("1")
-    monkeypatch.setattr(opening, "Coordinator", DoomedCoordinator)
+    monkeypatch.setattr(opening_start, "Coordinator", DoomedCoordinator)
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert doom.read_text() == "0"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.runtime.coordinator.requests import Committed
-from rayshot.runtime.life import covering, leaving
+from rayshot.runtime.driver import exit as driver_exit
 from tests.runtime.going_back import World
 
 pytestmark = pytest.mark.acceptance("P3")
@@ -24,7 +24,7 @@ class Clock:
 
 
 class Taken:
-    """A port all of whose messages have arrived."""
+    """A session all of whose messages have arrived."""
 
     def await_taken(self, told, timeout_s):
         assert timeout_s > 0
@@ -34,20 +34,20 @@ class Taken:
 @pytest.mark.parametrize("covered_at", [100.0, 106.5, 129.9])
 def test_it_ends_as_soon_as_any_snapshot_holds_what_it_told(monkeypatch, covered_at):
     clock, asked = Clock(), []
-    monkeypatch.setattr(covering, "time", clock)
-    monkeypatch.setattr(covering, "is_covered", lambda port, told: clock.now >= covered_at)
-    monkeypatch.setattr(covering, "_is_in_snapshot", lambda *_: asked.append(clock.now))  # the storage refuses
-    assert covering.await_covered(Taken(), {}, 30.0)
-    assert clock.now < covered_at + 1.01 * covering.LOOK_S
+    monkeypatch.setattr(driver_exit, "time", clock)
+    monkeypatch.setattr(driver_exit, "is_covered", lambda session, told: clock.now >= covered_at)
+    monkeypatch.setattr(driver_exit, "_is_in_snapshot", lambda *_: asked.append(clock.now))  # the storage refuses
+    assert driver_exit.await_covered(Taken(), {}, 30.0)
+    assert clock.now < covered_at + 1.01 * driver_exit.LOOK_S
     assert len(asked) <= 8
 
 
 def test_it_gives_up_at_its_limit(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(covering, "time", clock)
-    monkeypatch.setattr(covering, "is_covered", lambda port, told: False)
-    monkeypatch.setattr(covering, "_is_in_snapshot", lambda *_: False)
-    assert not covering.await_covered(Taken(), {}, 30.0)
+    monkeypatch.setattr(driver_exit, "time", clock)
+    monkeypatch.setattr(driver_exit, "is_covered", lambda session, told: False)
+    monkeypatch.setattr(driver_exit, "_is_in_snapshot", lambda *_: False)
+    assert not driver_exit.await_covered(Taken(), {}, 30.0)
     assert clock.now == pytest.approx(130.0)
 
 
@@ -58,12 +58,12 @@ def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_
     world.coordinator.snapshot = SimpleNamespace(remote=lambda order: committed)
     world.handle("alice").take.tell(1)
     world.settle()
-    assert covering.await_covered(world.port, world.port.told(), 0.5) == advances
+    assert driver_exit.await_covered(world.session, world.session.told(), 0.5) == advances
     world.close()
 
 
 class Ending:
-    """A port of a program that ends: notes how long it may wait."""
+    """The session of a program that ends: notes how long it may wait."""
 
     def __init__(self):
         self.waits = []
@@ -77,14 +77,16 @@ class Ending:
 
 
 def test_a_program_that_was_told_to_end_waits_no_longer_than_until_then(monkeypatch):
-    clock, port = Clock(), Ending()
-    monkeypatch.setattr(leaving, "time", clock)
-    monkeypatch.setattr(leaving, "await_covered", lambda _port, _told, timeout_s: port.waits.append(timeout_s) or True)
-    monkeypatch.setattr(leaving, "_ports", {port})
-    monkeypatch.setattr(leaving, "_until", [])
-    leaving._wait()
-    leaving.end_by(clock.now + 5.0)
-    leaving._wait()
+    clock, session = Clock(), Ending()
+    monkeypatch.setattr(driver_exit, "time", clock)
+    monkeypatch.setattr(
+        driver_exit, "await_covered", lambda _session, _told, timeout_s: session.waits.append(timeout_s) or True
+    )
+    monkeypatch.setattr(driver_exit, "_sessions", {session})
+    monkeypatch.setattr(driver_exit, "_until", [])
+    driver_exit._wait()
+    driver_exit.end_by(clock.now + 5.0)
+    driver_exit._wait()
     clock.sleep(6.0)
-    leaving._wait()
-    assert port.waits == [1.0, 30.0, 1.0, 5.0, 0.0, 0.0]
+    driver_exit._wait()
+    assert session.waits == [1.0, 30.0, 1.0, 5.0, 0.0, 0.0]

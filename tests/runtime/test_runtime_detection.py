@@ -122,7 +122,7 @@ def test_what_cannot_work_is_refused_before_a_snapshot_is_taken(system):
 
 
 def test_an_aborted_snapshot_is_followed_by_another_one():
-    from rayshot.runtime.life.detection import watch
+    from rayshot.runtime.opening.detect import watch
     from tests.properties.builders import Actor, snapshot_of
 
     outcomes = [SnapshotAborted("lost"), SnapshotAborted("lost"), snapshot_of({"alice": Actor()})]

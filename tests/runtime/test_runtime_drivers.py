@@ -16,7 +16,7 @@ from rayshot.protocol.identity import is_driver
 from rayshot.runtime.coordinator import driver_watch
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.naming import find_coordinator
-from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.driver.port import DriverPort
 from tests.runtime.healed import STOPS, kill, until_it_runs
 from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
@@ -87,7 +87,9 @@ def others_in(system):
 def tell_of_death(system, *names):
     """What the coordinator does where it sees that drivers died."""
     for name in names:
-        ray.get(system._identity.coordinator.__ray_call__.remote(lambda self, name=name: self._tell_of_death(name)))
+        ray.get(
+            system._identity.coordinator.__ray_call__.remote(lambda self, name=name: self.drivers._tell_of_death(name))
+        )
 
 
 @pytest.mark.acceptance("O6")
@@ -282,7 +284,7 @@ def test_the_death_of_a_driver_is_seen_by_a_coordinator_that_took_over(system):
     _alice, worker, driver = other_driver(system)
     kill_coordinator(system)
     after_take_over(system.snapshot)
-    watched = lambda self: list(self._drivers)  # noqa: E731
+    watched = lambda self: list(self.drivers._drivers)  # noqa: E731
     coordinator = system._identity.coordinator
     eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(watched)), 30)
     os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
@@ -303,7 +305,7 @@ def test_a_driver_that_died_before_its_coordinator_stays_dead_when_the_system_go
     system.snapshot()
     os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
     coordinator = system._identity.coordinator
-    eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(lambda self: self.dead_drivers)), 30)
+    eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(lambda self: self.drivers.dead)), 30)
     time.sleep(2 * driver_watch.LOOK_S)  # so that it has looked whether it may forget the driver
     kill_coordinator(system)
     assert after_take_over(lambda: system.status().state == "running")

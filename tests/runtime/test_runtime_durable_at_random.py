@@ -13,7 +13,7 @@ from rayshot.runtime.actor import outcomes as of_actor
 from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
 from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes
-from rayshot.runtime.life.durable_calls import DurableCalls
+from rayshot.runtime.driver.calls import DurableCalls
 from tests.waiting import eventually
 
 DRIVERS = ("driver:a", "driver:b", "driver:c")

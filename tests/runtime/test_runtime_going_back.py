@@ -11,8 +11,9 @@ import rayshot
 from rayshot.errors import ActorExited, NameTaken, NoAnswer, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
-from rayshot.runtime.life import attaching, following
-from rayshot.runtime.life.system import System
+from rayshot.runtime.driver import following
+from rayshot.runtime.opening import ports
+from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.following import Covered
 from tests.runtime.going_back import DIED, Host, Process, Thing, World
 from tests.waiting import eventually
@@ -72,8 +73,8 @@ def test_nothing_is_kept_when_a_durable_snapshot_holds_it(world):
 
 def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
-    for room in ("driver_channel", "driver"):
-        monkeypatch.setattr(f"rayshot.runtime.life.{room}.ROOM_WAIT_S", 0.1)
+    for file in ("channel", "port"):
+        monkeypatch.setattr(f"rayshot.runtime.driver.{file}.ROOM_WAIT_S", 0.1)
     alice = world.handle("alice")
     alice.take.tell("x" * 300)
     world.settle()
@@ -110,10 +111,10 @@ def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_
             raise refusals.pop()
         world.spawn(*made, maker=maker)
 
-    monkeypatch.setattr("rayshot.runtime.life.maker.AGAIN_S", 0.0)
+    monkeypatch.setattr("rayshot.runtime.driver.maker.AGAIN_S", 0.0)
     Thing.options(name="made").remote(1).take.tell(2)
     world.settle()
-    monkeypatch.setattr("rayshot.runtime.life.maker.spawn_host", refuse)
+    monkeypatch.setattr("rayshot.runtime.driver.maker.spawn_host", refuse)
     world.go_back()
     world.settle()
     assert (refusals, world.contents("made")) == ([], [1, 2])
@@ -136,7 +137,7 @@ def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(w
 
 
 def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.succession.RETURN_S", 60.0)
+    monkeypatch.setattr("rayshot.runtime.driver.succession.RETURN_S", 60.0)
     world.hosts["carol"] = Host(world, "carol", Process(1))
     world.handle("carol").take.tell(1)
     world.settle()
@@ -147,7 +148,7 @@ def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, mo
         if len(looks) == 3:
             world.hosts["carol"] = Host(world, "carol", Process(2))
 
-    monkeypatch.setattr("rayshot.runtime.life.driver_life.time.sleep", made_by_another)
+    monkeypatch.setattr("rayshot.runtime.driver.life.time.sleep", made_by_another)
     world.go_back()
     world.settle()
     assert looks == [False] * 3
@@ -225,7 +226,7 @@ def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollb
 @pytest.mark.acceptance("P5")
 def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_others_send_meanwhile(world, monkeypatch):
     made, alice = Thing.options(name="made").remote(1), world.handle("alice")
-    monkeypatch.setattr("rayshot.runtime.life.driver_channel.OUTBOX_MESSAGES_MAX", 0)
+    monkeypatch.setattr("rayshot.runtime.driver.channel.OUTBOX_MESSAGES_MAX", 0)
     alice.take.tell(1)
     waiting = threading.Thread(target=alice.take.tell, args=(3, made))
     waiting.start()
@@ -305,7 +306,7 @@ def test_an_outcome_that_was_lost_in_an_earlier_life_is_asked_for_in_the_present
 
 
 def test_a_driver_remembers_only_of_the_last_actors_why_they_ended(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.driver_life.ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr("rayshot.runtime.driver.life.ENDED_KEPT_MAX", 2)
     for name in ("carol", "dave", "erin"):
         world.handle(name).take.tell(1)
         world.settle()
@@ -375,7 +376,7 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
     bob.take.tell(1)
     world.settle()
     world.go_back()
-    attaching.hear(world.identity().life, [(2, "coordinator", 7)])
+    ports.hear(world.identity().life, [(2, "coordinator", 7)])
     bob.take.tell(2)
     while world.events:
         world.happen()
@@ -387,12 +388,12 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
 
 def test_what_a_snapshot_waits_for_is_followed_into_the_next_life(world):
     world.handle("alice").take.tell(1)
-    told = world.port.told()
+    told = world.session.told()
     world.go_back()
-    assert world.port.await_taken(told, 0.0) == ["alice"]
+    assert world.session.await_taken(told, 0.0) == ["alice"]
     world.settle()
     assert world.port.life.incarnation == 2
-    assert world.port.await_taken(told, 0.0) == []
+    assert world.session.await_taken(told, 0.0) == []
 
 
 def test_a_program_that_shuts_its_system_down_follows_it_no_more(world):
@@ -419,7 +420,7 @@ def test_a_driver_that_cannot_follow_says_so(world):
 
 
 def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.following.AGAIN_S", 0.0)
+    monkeypatch.setattr("rayshot.runtime.driver.following.AGAIN_S", 0.0)
     for error in (ray.exceptions.ActorUnavailableError("", None), ray.exceptions.RayTaskError("", "", OSError())):
         ((*_, ref),) = world.polls
         world.polls.clear()

@@ -7,7 +7,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, SystemRecovering
-from rayshot.runtime.life import session
+from rayshot.runtime.driver import session
 from tests.runtime.going_back import DIED, Thing, World
 
 
@@ -177,7 +177,7 @@ class Play:
         assert session.budget.used == 0
         assert session.machine._calls._numbers == {}
         assert session.calls._fetched_again == {}
-        assert list(session.creations._made) == []
+        assert list(session.creations._kept) == []
         for name, host in self.world.hosts.items():
             assert name in self.world.ended or host.process.outcomes == {}, f"{name} keeps outcomes of nobody"
 

@@ -7,9 +7,9 @@ does not fit the code any more. So does a failure of its twin: the same change, 
 import pytest
 
 from rayshot.protocol.kept_calls import KeptCalls
-from rayshot.runtime.life.creations import Creations
-from rayshot.runtime.life.driver_channel import DriverChannel
-from rayshot.runtime.life.succession import Succession
+from rayshot.runtime.driver.channel import DriverChannel
+from rayshot.runtime.driver.creations import Creations
+from rayshot.runtime.driver.succession import Succession
 from tests.runtime.going_back import World
 from tests.runtime.test_runtime_going_back_at_random import Play
 

@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime.life.attaching import driver_port, hear
+from rayshot.runtime.opening.ports import driver_port, hear
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
@@ -31,7 +31,7 @@ def tags_of(_answer, account):
     """A plain task that is given an answer, and then sends: the snapshots of which it brings the news."""
     account.deposit.tell(0)
     port = driver_port(account._system)
-    port.told()
+    port.session.told()
     return port.session.machine.tags
 
 
@@ -42,7 +42,7 @@ def tags_of_error(answers, account):
         ray.get(answers)
     account.deposit.tell(0)
     port = driver_port(account._system)
-    port.told()
+    port.session.told()
     return port.session.machine.tags
 
 
@@ -91,7 +91,7 @@ def test_what_a_task_returns_is_in_no_snapshot_before_its_cause(system, under_wa
     mover = threading.Thread(target=move)
     mover.start()
     eventually(lambda: moved.is_set() or is_withheld(system, "alice"))
-    system._port.await_taken(system._port.told(), 10)
+    system._port.session.await_taken(system._port.session.told(), 10)
     go()
     snapshot = take()
     mover.join()
@@ -130,12 +130,12 @@ def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
 def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(new_system, tmp_path):
     first = new_system("bank")
     hear(first._identity.life, [(1, "coordinator", 1)])
-    first._port.told()
+    first._port.session.told()
     assert first._port.session.machine.tags
     first.shutdown()
     second = new_system("bank", storage=tmp_path / "other")
     assert second.incarnation == first.incarnation
-    second._port.told()
+    second._port.session.told()
     assert not second._port.session.machine.tags
 
 

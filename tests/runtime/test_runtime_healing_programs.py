@@ -14,12 +14,14 @@ import ray
 from rayshot import FailureConfig
 from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
 from rayshot.runtime.actor.spawning import spawn_host
-from rayshot.runtime.coordinator import questions
+from rayshot.runtime.coordinator import coordinator as coordinator_module
 from rayshot.runtime.coordinator.tidings import Tidings
 from rayshot.runtime.door.naming import actor_name, named_actors
 from rayshot.runtime.door.state import was_just_away
-from rayshot.runtime.life import attaching, driver, line, maker, succession
-from rayshot.runtime.life.opening import identify
+from rayshot.runtime.driver import line, maker, succession
+from rayshot.runtime.driver import port as driver_port
+from rayshot.runtime.opening import ports
+from rayshot.runtime.opening.start import identify
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
 from tests.runtime.healed import HEALS, Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs
@@ -63,7 +65,7 @@ def test_a_stop_waits_until_other_programs_have_told_again(new_system):
     kill(system, "killed")
     until_it_runs(system)
     coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(lambda self: self.await_followers(self._life)))
+    ray.get(coordinator.__ray_call__.remote(lambda self: self.drivers.await_followers(self._life)))
     assert ray.get(system.get_actor("kept").read.remote()) == TOLD
 
 
@@ -117,7 +119,7 @@ def calls_for_news(system, seconds):
 @pytest.mark.acceptance("P4")
 def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch):
     system, _, killed = begun(new_system)
-    shorten = lambda _: setattr(questions, "BACK_S", 0.1)  # noqa: E731
+    shorten = lambda _: setattr(coordinator_module, "BACK_S", 0.1)  # noqa: E731
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     with unable_to_go_back(system, tmp_path, "killed"):
         with (
@@ -127,7 +129,7 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
             patch.setattr(answers, "RECOVERY_WAIT_S", 0.0)
             system.get_actor("killed")
         with monkeypatch.context() as patch, pytest.raises(NotReady, match=r"is its volume mounted\?"):
-            patch.setattr("rayshot.runtime.life.system.RECOVERY_WAIT_S", 0.0)
+            patch.setattr("rayshot.runtime.driver.snapshot_request.RECOVERY_WAIT_S", 0.0)
             system.snapshot()
         found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
         assert calls_for_news(system, 2.0) <= 2  # one is held until there are news
@@ -149,9 +151,9 @@ def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_syst
         system.wait_until_running(0.0)
     with pytest.raises(SystemRecovering, match=r"has not answered for 0\.5 s"):
         identify(system.name, system._identity.coordinator, 0.5)
-    monkeypatch.setattr(attaching, "get_answer", partial(answers.get_answer, within_s=0.5))
+    monkeypatch.setattr(ports, "get_answer", partial(answers.get_answer, within_s=0.5))
     with pytest.raises(SystemRecovering, match=r"has not answered for 0\.5 s"):
-        attaching._ask(system.name)
+        ports._ask(system.name)
     found = ThreadPoolExecutor(1).submit(system.get_actor, "killed")
     with pytest.raises(TimeoutError):
         found.result(2)
@@ -169,8 +171,8 @@ def test_a_call_that_nobody_can_take_or_refuse_is_given_up(new_system, tmp_path,
     kill_coordinator(system, pid)
     gone = lambda: not named_actors(actor_name(system.name, 1, "child"))  # noqa: E731
     eventually(lambda: was_just_away(system._identity.coordinator, 0.0) and gone(), 20)
-    monkeypatch.setattr(driver, "FATE_S", 0.2)
-    monkeypatch.setattr(driver, "SILENT_S", 0.3)
+    monkeypatch.setattr(driver_port, "FATE_S", 0.2)
+    monkeypatch.setattr(driver_port, "SILENT_S", 0.3)
     with pytest.raises(SystemRecovering, match=r"died, and Ray starts it again.*This call was not sent"):
         child.read.remote()
     (tmp_path / "unmounted").rename(tmp_path / "shots")

@@ -22,7 +22,7 @@ from rayshot.errors import ConfigError, RayshotError, SnapshotAborted, SystemDow
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.life import line
+from rayshot.runtime.driver import line
 from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
 from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.processes import runs

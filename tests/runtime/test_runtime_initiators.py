@@ -157,7 +157,7 @@ def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(new
         check_spread(*arguments, **more)
         checked.set()
 
-    monkeypatch.setattr("rayshot.runtime.life.system.check_spread", check)
+    monkeypatch.setattr("rayshot.runtime.opening.system.check_spread", check)
     system = new_system(snapshot=SnapshotConfig(timeout_s=20.0))
     accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
     for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d")]:
@@ -182,7 +182,7 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
         accounts["b"].leave.tell()
         eventually(lambda: "b" not in system.actors(), 10)
 
-    monkeypatch.setattr("rayshot.runtime.life.system.check_spread", check)
+    monkeypatch.setattr("rayshot.runtime.opening.system.check_spread", check)
     assert system.snapshot(initiator=["a"], spread="markers").states().keys() == {"a", "c", "d"}
 
 

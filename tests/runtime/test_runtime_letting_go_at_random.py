@@ -15,7 +15,7 @@ KEPT_MAX = 250
 @pytest.fixture
 def world(monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
-    monkeypatch.setattr("rayshot.runtime.life.driver_channel.ROOM_WAIT_S", 0.1)
+    monkeypatch.setattr("rayshot.runtime.driver.channel.ROOM_WAIT_S", 0.1)
     world = World(monkeypatch, "alice", "bob")
     yield world
     world.close()
@@ -99,7 +99,7 @@ def test_nobody_asks_before_enough_has_arrived(world):
 
 
 def test_who_waits_for_room_goes_on_when_the_driver_lets_go(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.driver_channel.ROOM_WAIT_S", 0.01)
+    monkeypatch.setattr("rayshot.runtime.driver.channel.ROOM_WAIT_S", 0.01)
     fill(world)
     with pytest.raises(SystemStopped, match="no durable snapshot holds"):
         world.handle("alice").take.tell(0)

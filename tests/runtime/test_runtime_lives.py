@@ -427,12 +427,12 @@ def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_la
 
     def remembering():
         session, life = system._port.session, system._port.life
-        tables = {**vars(life), **vars(session), "known": life.peers._known, "unborn": session.births._unborn}
+        tables = {**vars(life), **vars(session), "known": life.peers._known, "unborn": session.creations._unborn}
         tables["machine"] = session.machine._channels
         kept = {name: table for name, table in tables.items() if isinstance(table, dict | set)}
         return {name for name, table in kept.items() if any(actor in names for actor in table)}
 
-    monkeypatch.setattr("rayshot.runtime.life.driver_life.ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr("rayshot.runtime.driver.life.ENDED_KEPT_MAX", 2)
     names = [born(Mortal.remote()) for _ in range(4)]
     assert gone(system, *names)
     eventually(lambda: remembering() == {"ended"}, 60)

@@ -16,7 +16,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import SystemStopped
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, OUTBOX_BYTES_MAX
-from rayshot.runtime.life import driver_channel
+from rayshot.runtime.driver import channel as driver_channel
 from tests.runtime.heralds import Court, check_cut, processes_of
 from tests.runtime.loads import Consumer, Producer, descriptors, rss_bytes
 from tests.runtime.workloads import Account, Holder

@@ -208,7 +208,7 @@ def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
 
     eventually(known)
     with monkeypatch.context() as patch:
-        patch.setattr("rayshot.runtime.life.maker.spawn_host", spawned := Mock())
+        patch.setattr("rayshot.runtime.driver.maker.spawn_host", spawned := Mock())
         with pytest.raises(NameTaken, match="alice"):
             Account.options(name="alice").remote(1)
     spawned.assert_not_called()

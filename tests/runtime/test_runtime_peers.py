@@ -11,7 +11,7 @@ from rayshot.runtime.channel import peers
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name, named_actors
-from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.opening import system as runtime_system
 from rayshot.runtime.wire import answers
 from tests.runtime.workloads import Account
 from tests.waiting import eventually

@@ -13,10 +13,11 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
-from rayshot.runtime.coordinator import enrolling
+from rayshot.runtime.coordinator import enrolment as coordinator_enrolment
 from rayshot.runtime.coordinator.under_way import keys_missing
-from rayshot.runtime.life import attaching, enrolment
-from rayshot.runtime.life.line import Line
+from rayshot.runtime.driver import enrolment
+from rayshot.runtime.driver.line import Line
+from rayshot.runtime.opening import ports
 from tests.processes import search_path
 from tests.runtime.healed import HEALS, Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
@@ -62,17 +63,19 @@ def lines_of(system, actor="ledger"):
 
 def attached_as(system, name="ingest-7"):
     """Attach this process once more, as if it were another one."""
-    saved = attaching._begun[:]
-    attaching._begun.clear()
+    saved = ports._begun[:]
+    ports._begun.clear()
     try:
         return rayshot.attach(system.name, as_=name)
     finally:
-        attaching._begun[:] = saved
+        ports._begun[:] = saved
 
 
 def in_coordinator(system, **limits):
     coordinator = system._identity.coordinator
-    ray.get(coordinator.__ray_call__.remote(lambda _: [setattr(enrolling, *item) for item in limits.items()]))
+    ray.get(
+        coordinator.__ray_call__.remote(lambda _: [setattr(coordinator_enrolment, *item) for item in limits.items()])
+    )
 
 
 def test_a_program_that_died_goes_on_behind_what_it_had_told(system):
@@ -184,18 +187,18 @@ def test_creations_do_not_count(system):
 
 
 def attaching_through(attached, make):
-    attaching._begun.append(attached._port)
+    ports._begun.append(attached._port)
     try:
         return make()
     finally:
-        attaching._begun.remove(attached._port)
+        ports._begun.remove(attached._port)
 
 
 def forget(system, attached):
     """As if the process of this driver had died."""
     attached._port.close(rayshot.errors.SystemStopped("it is gone", system=system.name))
     coordinator, name = system._identity.coordinator, attached._port.name
-    lose = lambda self: (self._drivers.pop(name), self._tell_of_death(name))  # noqa: E731
+    lose = lambda self: (self.drivers._drivers.pop(name), self.drivers._tell_of_death(name))  # noqa: E731
     ray.get(coordinator.__ray_call__.remote(lose))
 
 
@@ -227,7 +230,7 @@ def test_who_gave_up_is_dead_also_if_it_announces_itself_later(system):
     def late(self):
         self.give_up_driver("driver:1.ingest-7")
         self.watch_driver("driver:1.ingest-7", [ray.put(1)], b"here")
-        return "driver:1.ingest-7" in self._drivers
+        return "driver:1.ingest-7" in self.drivers
 
     assert not ray.get(system._identity.coordinator.__ray_call__.remote(late))
 
@@ -239,7 +242,11 @@ def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system
             attached_as(system)
         in_coordinator(system, RECOVERY_WAIT_S=300.0)
         with pytest.raises(NotReady, match=r"driver:1\.ingest-7 has died"):  # who died is given up at once
-            ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._let_in("driver:1.ingest-7")))
+            ray.get(
+                system._identity.coordinator.__ray_call__.remote(
+                    lambda self: self.enrolment._let_in("driver:1.ingest-7")
+                )
+            )
     assert attached_as(system).told == {}
 
 
@@ -252,7 +259,7 @@ def test_a_program_that_gave_up_attaching_keeps_no_name(system, tmp_path, monkey
             patch.setattr(enrolment, "LOOK_S", 0.1)
             patch.setattr(Line, "ask", silent)
             attached_as(system)
-        known = lambda self: [driver for driver in self._drivers if label_of(driver)]  # noqa: E731
+        known = lambda self: [driver for driver in self.drivers._drivers if label_of(driver)]  # noqa: E731
         eventually(lambda: ray.get(system._identity.coordinator.__ray_call__.remote(known)) == [] or None)
     assert attached_as(system).told == {}
 

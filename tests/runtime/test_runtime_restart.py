@@ -9,7 +9,7 @@ import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import CodeMismatch, ConfigError, RestoreFailed, SystemDown
 from rayshot.places.kinds import open_store
-from rayshot.runtime.life import restarting
+from rayshot.runtime.opening import restart
 from rayshot.snapshots.upkeep.pins import pin_of
 from tests.runtime.evolved import Purse, UnwillingWallet, Wallet
 from tests.runtime.healed import Till, kill, until_it_runs
@@ -147,7 +147,7 @@ def test_a_program_with_another_key_is_refused_before_the_stop(new_system, monke
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
     other = SimpleNamespace(signing=SimpleNamespace(key_id="another"))
-    monkeypatch.setattr(restarting, "load_keyring", lambda local: other)
+    monkeypatch.setattr(restart, "load_keyring", lambda local: other)
     with pytest.raises(ConfigError, match="with the key another, and the system signs with"):
         system.restart()
     assert ray.get(alice.read.remote()) == 1
@@ -164,13 +164,13 @@ def test_a_with_block_ends_the_life_that_a_restart_in_it_began(new_system):
 def test_where_another_program_was_faster_the_error_says_how_to_reach_that_life(new_system, monkeypatch):
     system = new_system()
     ray.get(Account.options(name="alice").remote(1).read.remote())
-    begin = restarting.bring_back
+    begin = restart.bring_back
 
     def too_late(*arguments, **options):
         new_system.made.append(rayshot.restore(system.storage, system=system.name))
         return begin(*arguments, **options)
 
-    monkeypatch.setattr(restarting, "bring_back", too_late)
+    monkeypatch.setattr(restart, "bring_back", too_late)
     with pytest.raises(RestoreFailed, match=r"Another program has begun a life of it: rayshot.attach\("):
         system.restart()
     assert new_system.made[-1].status().state == "running"

@@ -28,7 +28,7 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.runtime.door.door import NAMESPACE
-from rayshot.runtime.life.opening import start
+from rayshot.runtime.opening.start import start
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.healed import STOPS, restoring_where, starts_processes
 from tests.runtime.hostile import DoomedHost
@@ -160,7 +160,7 @@ def test_a_snapshot_that_is_committed_just_before_the_new_life_begins_is_the_one
         aside.rename(commit)
         return start(*arguments)
 
-    monkeypatch.setattr("rayshot.runtime.life.bringing_back.start", start_late)
+    monkeypatch.setattr("rayshot.runtime.opening.from_snapshot.start", start_late)
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 6
@@ -416,7 +416,7 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     hog = ray.remote(num_cpus=20)(Occupant).remote()
     ray.get(hog.is_there.remote())
     with monkeypatch.context() as patch:
-        patch.setattr("rayshot.runtime.life.bringing_back.START_S", 2.0)
+        patch.setattr("rayshot.runtime.opening.from_snapshot.START_S", 2.0)
         with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
             rayshot.restore(system.storage, system=system.name)
     assert not running(system)

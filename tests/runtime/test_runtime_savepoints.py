@@ -170,18 +170,18 @@ def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(
 
 @pytest.mark.acceptance("E6")
 def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_system, monkeypatch):
-    from rayshot.runtime.life import bringing_back
+    from rayshot.runtime.opening import from_snapshot
 
     system = new_system()
     accounts("alice", "bob")
     snapshot, _ = system.snapshot(), system.snapshot()
-    order_restore = bringing_back.order_restore
+    order_restore = from_snapshot.order_restore
 
     def order_then_delete(*arguments):
         order_restore(*arguments)
         assert delete_snapshot(LocalStore(system.storage), system.name, snapshot.id).removed == ()
 
-    monkeypatch.setattr(bringing_back, "order_restore", order_then_delete)
+    monkeypatch.setattr(from_snapshot, "order_restore", order_then_delete)
     restored = restore(new_system.made, system, snapshot=snapshot.id)
     assert ray.get(restored.get_actor("alice").read.remote()) == 100
     monkeypatch.undo()

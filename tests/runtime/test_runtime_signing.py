@@ -18,7 +18,7 @@ def test_what_a_key_of_this_machine_signed_does_not_go_on_in_a_storage_that_outl
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("RAYSHOT_SIGNING_KEY", "RAYSHOT_SIGNING_KEY_FILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("rayshot.runtime.life.bringing_back.join_or_start", lambda: pytest.fail("Ray was started"))
+    monkeypatch.setattr("rayshot.runtime.opening.from_snapshot.join_or_start", lambda: pytest.fail("Ray was started"))
     snapshot = make_snapshot(
         open_bank(LocalStore(tmp_path / "shots")), Bank(states={}, flows={}), key=load_key(local=True)
     )

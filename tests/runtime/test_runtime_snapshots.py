@@ -13,7 +13,7 @@ import ray
 import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.driver import drain
 from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
 from tests.waiting import eventually
@@ -124,7 +124,7 @@ def test_a_driver_that_only_calls_forgets_snapshots_that_ended(system):
         last = system.snapshot()
         ray.get(alice.read.remote())
     ray.get(alice.read.remote())
-    assert system._port.await_taken(system._port.told(), 30) == []
+    assert system._port.session.await_taken(system._port.session.told(), 30) == []
     tags = system._port.session.machine.tags
     assert {*tags} <= {last.id}  # of its end alice may hear with the next one's beginning only
 
@@ -136,7 +136,7 @@ def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system)
 
 
 def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(system, monkeypatch):
-    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
+    monkeypatch.setattr(drain, "BIRTH_S", 0.5)
     alice = Account.options(name="alice").remote(100)
     assert ray.get(alice.read.remote()) == 100
     waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)  # Ray has no place for it
@@ -152,7 +152,7 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
 
 @pytest.mark.wide("slow")
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
-    monkeypatch.setattr("rayshot.runtime.life.line.ANSWER_S", 0.5)
+    monkeypatch.setattr("rayshot.runtime.driver.line.ANSWER_S", 0.5)
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])

@@ -12,7 +12,7 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId, is_driver, is_gue
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
-from rayshot.runtime.coordinator.enrolling import Enrolling
+from rayshot.runtime.coordinator.enrolment import Enrolment
 from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.door import here, naming
 from rayshot.runtime.wire.states import RUNNING
@@ -109,8 +109,8 @@ def test_a_program_is_let_in_by_a_snapshot_behind_which_its_system_never_goes_ba
 
     runner = SimpleNamespace(config=SnapshotConfig())
     life = SimpleNamespace(stopped=None, state=RUNNING, goes_back=False, ask=ask, runner=runner)
-    coordinator = SimpleNamespace(_close_earlier=lambda *_: ({}, []), _life=life)
-    assert Enrolling._told(coordinator, life, NEW) == told
+    enrolment = SimpleNamespace(_close_earlier=lambda *_: ({}, []), _life=lambda: life)
+    assert Enrolment._told(enrolment, life, NEW) == told
 
 
 def test_a_driver_that_died_is_forgotten_when_a_snapshot_holds_all_that_came_from_it():
@@ -120,7 +120,7 @@ def test_a_driver_that_died_is_forgotten_when_a_snapshot_holds_all_that_came_fro
         life = SimpleNamespace(
             heals=True, tidings=SimpleNamespace(newest=Holds(position, snapshot, dict(sent), {}, frozenset()))
         )
-        return DriverWatch._is_past(SimpleNamespace(_life=life, _deaths={OLD: (3, frozenset({was_open}))}), OLD)
+        return DriverWatch._is_past(SimpleNamespace(_life=lambda: life, _deaths={OLD: (3, frozenset({was_open}))}), OLD)
 
     assert not is_past(4, was_open), "actors recorded it before they heard of the death"
     assert not is_past(3, later)

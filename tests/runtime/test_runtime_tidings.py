@@ -7,7 +7,7 @@ import pytest
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.coordinator.coordinator import Coordinator
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, HOLD_S, ROUND_S, Holds, Tidings, hold_s
-from rayshot.runtime.life import following
+from rayshot.runtime.driver import following
 from rayshot.runtime.wire.following import WentBack
 from rayshot.runtime.wire.host_identity import Stop
 from tests.runtime.one_process import identity_of

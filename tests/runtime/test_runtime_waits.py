@@ -22,9 +22,10 @@ from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import coordinator_name
-from rayshot.runtime.life import line, ordering, progress, status
-from rayshot.runtime.life import system as runtime_system
-from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.driver import drain, line, progress, snapshot_request
+from rayshot.runtime.driver.session import DriverSession
+from rayshot.runtime.opening import status
+from rayshot.runtime.opening import system as runtime_system
 from tests.processes import search_path
 from tests.runtime.healed import STOPS
 from tests.runtime.starter import Waiter, begin
@@ -112,7 +113,7 @@ def test_a_life_that_was_fenced_out_ends_without_having_taken_a_snapshot(system)
 def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coordinator_pid, monkeypatch):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    for room, limit in ((ordering, "LOOK_S"), (ordering, "PING_S"), (line, "SILENT_S")):
+    for room, limit in ((snapshot_request, "LOOK_S"), (snapshot_request, "PING_S"), (line, "SILENT_S")):
         monkeypatch.setattr(room, limit, 0.5)
     with stopped(coordinator_pid):
         with pytest.raises(NoAnswer, match=r"the coordinator of system .* has not answered for 0\.5 s"):
@@ -143,7 +144,7 @@ def test_who_waits_for_the_way_back_with_little_time_waits_for_no_answer_longer(
     def goes_back(*_):
         raise SystemRecovering("it goes back")
 
-    monkeypatch.setattr(runtime_system, "take_snapshot", goes_back)
+    monkeypatch.setattr(snapshot_request, "_taken", goes_back)
     with stopped(coordinator_pid), pytest.raises(NoAnswer, match="has not answered for 1 s"):
         system.order(Order(), 0.5)
 
@@ -157,7 +158,7 @@ def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, 
         (tmp_path / "go").touch()
         raise NoAnswer("silent")
 
-    monkeypatch.setattr(ordering, "describe", describe)
+    monkeypatch.setattr(snapshot_request, "describe", describe)
     monkeypatch.setattr(progress.ProgressLine, "wanted", True)
     monkeypatch.setattr(progress.ProgressLine, "show", lambda _, text: shown.append(text))
     assert system.snapshot().states() == {"alice": {"balance": 1}}
@@ -260,7 +261,7 @@ def test_a_restore_whose_program_was_killed_before_it_had_ordered_it_is_taken_ov
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("X10")
 def test_a_restore_loads_an_actor_again_whose_process_is_stopped(new_system, tmp_path, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.life.bringing_back.START_S", 10.0)
+    monkeypatch.setattr("rayshot.runtime.opening.from_snapshot.START_S", 10.0)
     flag = tmp_path / "flag"
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))
@@ -317,15 +318,15 @@ def test_a_slow_actor_that_a_thread_floods_holds_no_snapshot_up_and_the_result_s
 
 @pytest.mark.acceptance("X11")
 def test_an_actor_that_waits_for_room_is_waited_for_once(system, monkeypatch):
-    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
+    monkeypatch.setattr(drain, "BIRTH_S", 0.5)
     alice = Account.options(name="alice").remote(100)
     assert ray.get(alice.read.remote()) == 100
     waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)
     waiting.deposit.tell(1)
     assert system.snapshot().left_out == {"waiting": 2}
-    monkeypatch.setattr(runtime_system, "BIRTH_S", 1e6)
-    looks, look = [], DriverPort.await_taken
-    monkeypatch.setattr(DriverPort, "await_taken", lambda *arguments: looks.append(1) or look(*arguments))
+    monkeypatch.setattr(drain, "BIRTH_S", 1e6)
+    looks, look = [], DriverSession.await_taken
+    monkeypatch.setattr(DriverSession, "await_taken", lambda *arguments: looks.append(1) or look(*arguments))
     second = system.snapshot()
     assert (second.left_out, second.states()) == ({"waiting": 2}, {"alice": {"balance": 100}})
     assert len(looks) == 1
@@ -358,7 +359,7 @@ def test_a_snapshot_reads_nothing_back_from_the_storage(system, monkeypatch):
 
 
 def test_a_system_is_not_stopped_over_messages_that_nobody_has_taken(system, monkeypatch):
-    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
+    monkeypatch.setattr(drain, "BIRTH_S", 0.5)
     monkeypatch.setattr(runtime_system, "STOP_S", 0.5)
     Account.options(name="waiting", resources={"moon": 1}).remote(0)
     with pytest.raises(SnapshotAborted, match=r"waiting has not taken the messages of this program within 0\.5 s"):

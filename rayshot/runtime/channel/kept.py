@@ -10,7 +10,7 @@ from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
 KEPT_BYTES_MAX = 256 << 20
 """A driver keeps so many bytes of messages that no durable snapshot holds, plus one batch of each channel. See
-`rayshot.runtime.life.letting_go` for what follows."""
+`rayshot.runtime.driver.letting_go` for what follows."""
 
 
 class Budget:

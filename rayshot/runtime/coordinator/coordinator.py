@@ -9,10 +9,12 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import rayshot
 from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecovering
-from rayshot.model.configuration import SnapshotConfig
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.model.dead_letters import DeadLetter
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
@@ -20,11 +22,11 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import HandledMessage
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
-from rayshot.runtime.coordinator.enrolling import Enrolling
+from rayshot.runtime.coordinator.driver_watch import DriverWatch
+from rayshot.runtime.coordinator.enrolment import Enrolment
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
-from rayshot.runtime.coordinator.questions import Questions
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
 from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
@@ -32,8 +34,9 @@ from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.door.roster import has_rosters
 from rayshot.runtime.door.sigterm import die_at_sigterm
+from rayshot.runtime.wire.answers import FATE_S
 from rayshot.runtime.wire.following import News
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined
+from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import Body, unpack_record
@@ -45,6 +48,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
+BACK_S = 20.0
+"""Seconds until all actors are known, while the system goes back."""
+GUESTS_WAIT_S = 5.0
+"""A plain task's call waits so many seconds until every actor has recorded a snapshot; then the snapshot is aborted."""
 REPORT_S = 10.0
 REPLACED_S = 600.0
 """Whoever asks for the status within so many seconds is told that this coordinator took the place of a silent one."""
@@ -75,7 +82,7 @@ def _begin(settings: SystemSettings, owner: str) -> "Committer":
             time.sleep(LOOK_S)
 
 
-class Coordinator(Enrolling, Questions):
+class Coordinator:
     """See the module. These are the calls that other processes may make to it, over Ray; the work is in `Life`."""
 
     def __init__(self, settings: SystemSettings) -> None:
@@ -83,21 +90,22 @@ class Coordinator(Enrolling, Questions):
         from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415
 
         die_at_sigterm()
-        super().__init__(settings.system)
         self._settings = settings
+        self.drivers = DriverWatch(settings.system, lambda: self._life)
+        self.enrolment = Enrolment(settings.system, self.drivers, lambda: self._life)
         owner = here.actor_id()
         assert owner is not None, "a coordinator is a Ray actor"
         own = door.find(coordinator_name(settings.system))
         committer = _begin(settings, owner)
         self._silent_at = 0.0
         if here.was_restarted():
-            self.find_drivers()
+            self.drivers.find()
             self._silent_at = float(notes.of_silence(settings.system).all().get("at", 0.0))
-        drivers = (self.find_dead_drivers, lambda: self.programs)
+        drivers = (self.drivers.find_dead, lambda: self.enrolment.programs)
         self._healer = Healer(settings, owner, self._install, lambda: self._life.committer.keyring, *drivers)
         self._latest = life = Life(settings, committer, own, self._healer)
         self._healer.lead(life)
-        self.keep_notes()
+        self.drivers.keep_notes()
         DrainWatch(lambda: self._life.nodes_in_use(), lambda: self._life.take_before_drain()).start()  # noqa: PLW0108
         start_clock(settings.system, lambda now: self._life.tick(now))  # noqa: PLW0108 - the life of that moment
 
@@ -123,10 +131,10 @@ class Coordinator(Enrolling, Questions):
             log.info("%s was made for life %d, and is of no use: it is ended", identity.name, identity.incarnation)
             threading.Timer(END_S, door.kill, (handle,)).start()
             return None
-        if identity.maker in self.dead_drivers:  # it died before this host was a member
+        if identity.maker in self.drivers.dead:  # it died before this host was a member
             with life.lock:
                 life.members.tell(identity.name, "driver_died", identity.maker)
-        return replace(joined, programs=self.programs)  # those that come later are told to all members
+        return replace(joined, programs=self.enrolment.programs)  # those that come later are told to all members
 
     @notice
     def ended(
@@ -186,7 +194,7 @@ class Coordinator(Enrolling, Questions):
         if life.state == RECOVERING or 0 < order.life < life.incarnation:
             raise SystemRecovering(f"system {self._settings.system!r} goes back to its last snapshot, or went back")
         if order.final and life.committer.went_back:
-            self.await_followers(life)
+            self.drivers.await_followers(life)
         mode = order.mode or life.runner.config.mode
         try:
             return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
@@ -214,6 +222,27 @@ class Coordinator(Enrolling, Questions):
     def report(self, head: bytes, body: Body) -> None:
         """An actor brings a report: for a snapshot that a process began, or that began before the actor joined."""
         self._life.runner.report(head, body)
+
+    @door.method("wait")
+    def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
+        """Wait until every actor has recorded a snapshot: the actor `name` has an answer for a plain task.
+
+        A snapshot that takes longer than GUESTS_WAIT_S is aborted: an actor may be waiting for that task, and so could
+        not record.
+        """
+        deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
+        while time.monotonic() < deadline:
+            with self._life.lock:
+                under_way = self._life.runner.under_way.get(snapshot)
+            if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
+                return
+            was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet
+            time.sleep(TICK_S)
+        why = (
+            f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"
+            ": let handlers return sooner, or let the program or an actor call it: docs/porting.md#processes"
+        )
+        self.refuse(snapshot, name, why, AbortReason.TIMEOUT)
 
     @door.method("control", again=True)
     def configure(self, config: SnapshotConfig) -> None:
@@ -285,14 +314,47 @@ class Coordinator(Enrolling, Questions):
                 return tuple(report for report in reports if report.life > above)
             time.sleep(TICK_S)
 
+    # Drivers ---------------------------------------------------------------------------------------------------
+
+    @door.method("stay")
+    def stay(self) -> None:
+        """Stay pending while this process lives. One call waits on a thread, all others wait in the queue behind it."""
+        threading.Event().wait()
+
+    @door.method("control", again=True)
+    def watch_driver(self, name: str, held: list[Any], place: bytes) -> None:
+        """See `DriverWatch.watch`. The reference is in a list, because otherwise Ray would send its value."""
+        (reference,) = held
+        self.drivers.watch(name, reference, place)
+
+    @door.method("control", again=True)
+    def give_up_driver(self, name: str) -> None:
+        """See `DriverWatch.give_up`."""
+        self.drivers.give_up(name)
+
+    @door.method("control", again=True)
+    def watch_starter(self, held: list[Any]) -> None:
+        """See `Starter.watch`. The reference is in a list, because otherwise Ray would send its value."""
+        self._life.starter.watch(*held)
+
+    @door.method("wait", again=True)
+    def enroll(self, driver: str) -> dict[str, int]:
+        """See `Enrolment.enroll`."""
+        return self.enrolment.enroll(driver)
+
+    @door.method("drivers", again=True)
+    def followed(self, driver: str, incarnation: int) -> None:
+        """See `DriverWatch.followed`."""
+        self.drivers.followed(driver, incarnation)
+
     @door.method("news", again=True)
     def news(self, driver: str, incarnation: int, position: int, followed: int) -> News:
         """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing.
 
         It has told again what had to be told in the life `followed`.
         """
-        self.followed(driver, followed)
-        return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self._drivers)))
+        self.drivers.followed(driver, followed)
+        return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self.drivers)))
 
     @door.method("drivers", again=True)
     def let_go(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
@@ -301,4 +363,74 @@ class Coordinator(Enrolling, Questions):
         If so, the system goes back to no snapshot without it.
         """
         life = self._life_of(incarnation)
-        return life is not None and driver not in self.dead_drivers and life.let_go(driver, sent, received)
+        return life is not None and driver not in self.drivers.dead and life.let_go(driver, sent, received)
+
+    # Questions: they change nothing ----------------------------------------------------------------------------
+
+    @door.method("hello")
+    def hello(self) -> None:
+        """Answers at once, whatever else is done here. The call fails if Ray starts the coordinator again."""
+
+    @door.method("ask", again=True)
+    def version(self) -> str:
+        """The version of rayshot here: programs with another version learn it before they ask anything else."""
+        return rayshot.__version__
+
+    @door.method("ask", again=True)
+    def failure(self) -> FailureConfig:
+        """What the failure of an actor means for the system."""
+        return self._settings.failure
+
+    @door.method("ask", again=True)
+    def config(self) -> SnapshotConfig:
+        """When snapshots are taken now, and which are kept."""
+        return self._life.runner.config
+
+    @door.method("wait", again=True)
+    def fate(self, name: str, incarnation: int) -> Stop | Ending | None:
+        """Why `name` does not answer: the system stopped, or the actor ended or never existed.
+
+        None if that life is over, as the system goes back to a snapshot or went back. If the actor is still a member,
+        waits at most FATE_S seconds for the news that explains its death.
+        """
+        deadline = time.monotonic() + FATE_S
+        life = self._life
+        while life.explains_nothing(name) and time.monotonic() < deadline:
+            time.sleep(TICK_S)
+        if life.stopped is None and (life.goes_back or life.incarnation != incarnation or life is not self._life):
+            return None
+        return life.fate(name)
+
+    @door.method("wait", again=True)
+    def actors(self) -> dict[str, Any]:
+        """Ray handles of the living actors by name. See `_settled_life`."""
+        life = self._settled_life()
+        with life.lock:
+            return dict(life.members.hosts)
+
+    def _settled_life(self) -> Life:
+        """The present life, when all of its actors are known. Raises SystemRecovering after BACK_S seconds."""
+        deadline = time.monotonic() + BACK_S
+        while (life := self._life).state == RECOVERING:
+            if time.monotonic() >= deadline:
+                system = self._settings.system
+                raise SystemRecovering(
+                    f"system {system!r} goes back to its last snapshot by itself, and not all of its actors are there "
+                    "yet: system.status() says what it waits for",
+                    system=system,
+                )
+            time.sleep(TICK_S)
+        return life
+
+    @door.method("ask", again=True)
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """The dead letters of the actors that have ended, and the messages that actors pass over in all lives."""
+        members = self._life.members
+        return (*chain.from_iterable(tuple(members.letters.values())), *tuple(members.passed_over.values()))
+
+    @door.method("wait", again=True)
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor of that name lives: False if it has ended, None if it never existed. See `_settled_life`."""
+        life = self._settled_life()
+        with life.lock:
+            return life.members.is_there(name)

@@ -8,41 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import is_driver
 from rayshot.runtime.coordinator.clock import TICK_S
-from rayshot.runtime.coordinator.inquiry import Inquiry
+from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.state import gone
 from rayshot.runtime.wire.initiation import some_names
 
 if TYPE_CHECKING:
-    from rayshot.runtime.coordinator.life import Life
+    from rayshot.protocol.identity import SnapshotId
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
 """Seconds between two looks at the drivers that do not announce themselves, and at the notes."""
 FOLLOW_S, KNOWN_S = 30.0, 3.0
 """Seconds for drivers to tell again; seconds until all drivers have announced themselves to a new coordinator."""
-GUESTS_WAIT_S = 5.0
-"""A plain task's call waits so many seconds until every actor has recorded a snapshot; then the snapshot is aborted."""
 
 
-class DriverWatch(Inquiry):
-    """A base of the coordinator's class.
+class DriverWatch:
+    """The drivers of a system. `life` gives its present life.
 
     Each driver keeps a call of `stay` open, owns the reference to its result, and gives the reference to
-    `watch_driver`: it fails when the driver's process dies. Then the coordinator tells the actors. They close the
-    driver's channels, and forget its counters when a snapshot holds the last ones.
+    `watch`: it fails when the driver's process dies. Then the coordinator tells the actors. They close the driver's
+    channels, and forget its counters when a snapshot holds the last ones.
 
     It notes where each driver is. A coordinator that is started again asks Ray for those that do not announce
     themselves to it: they may have died while nobody coordinated. The note of a dead driver stays until the system can
     go back to no snapshot any more that has a channel of it.
     """
 
-    _life: "Life"
-    refuse: Callable[[SnapshotId, str, str, AbortReason], None]
-
-    def __init__(self, system: str) -> None:
+    def __init__(self, system: str, life: Callable[[], Life]) -> None:
+        self._life = life
         self._drivers: dict[str, Any] = {}
         self._notes = notes.of_drivers(system)
         self._places: dict[str, bytes] = {}
@@ -54,20 +50,18 @@ class DriverWatch(Inquiry):
         """Drivers of whose death all were told; the last position in the log and the open snapshots then."""
         self._look_now = threading.Event()
         self._followed: dict[str, int] = {}
-        self._began = time.monotonic()
+        self.began = time.monotonic()
 
-    @door.method("stay")
-    def stay(self) -> None:
-        """Stay pending while this process lives. One call waits on a thread, all others wait in the queue behind it."""
-        threading.Event().wait()
+    def __contains__(self, name: str) -> bool:
+        """Whether this driver lives, as far as anybody knows here."""
+        return name in self._drivers
 
-    @door.method("control", again=True)
-    def watch_driver(self, name: str, held: list[Any], place: bytes) -> None:
-        """Notice the death of the driver that owns the reference in `held`; outside a list Ray would send its value.
+    def __len__(self) -> int:
+        return len(self._drivers)
 
-        For `place` see `here.place`.
-        """
-        (reference,) = held
+    def watch(self, name: str, reference: Any, place: bytes) -> None:
+        """Notice the death of the driver that owns the reference. For `place` see `here.place`."""
+        assert is_driver(name), f"{name} is an actor, and drivers are watched here"
         self._drivers[name] = reference  # Ray reports the owner's death only while a process holds the reference
         door.when_answered(reference, lambda value: self._driver_lost(name, value))
         self._places[name] = place
@@ -75,30 +69,29 @@ class DriverWatch(Inquiry):
         if name in self._dead:  # it was given up
             self._drivers.pop(name, None)
 
-    @door.method("control", again=True)
-    def give_up_driver(self, name: str) -> None:
+    def give_up(self, name: str) -> None:
         """A process sends nothing any more through this driver of it: it counts as dead."""
-        self._dead.add(name)  # first, as `watch_driver` may come later or run beside this
+        self._dead.add(name)  # first, as `watch` may come later or run beside this
         self._drivers.pop(name, None)
         self._tell_of_death(name)
 
     @property
-    def dead_drivers(self) -> frozenset[str]:
+    def dead(self) -> frozenset[str]:
         """The drivers that died. They stay dead in all lives that the system goes back to."""
         return frozenset(self._dead)
 
-    def find_drivers(self) -> None:
+    def find(self) -> None:
         """After the coordinator was started again: which drivers it takes over."""
         self._unheard = self._notes.all()
         self._places = dict(self._unheard)
 
-    def find_dead_drivers(self) -> frozenset[str]:
-        """As `dead_drivers`, also those of which only Ray knows so far that they died."""
+    def find_dead(self) -> frozenset[str]:
+        """As `dead`, also those of which only Ray knows so far that they died."""
         try:
             self._dead |= {*gone(dict(self._unheard))}
         except door.CallFailed as error:
             log.info("nobody knows now which drivers are dead: %r", error)
-        return self.dead_drivers
+        return self.dead
 
     def keep_notes(self) -> None:
         """Write and remove the notes, and tell of the deaths of drivers that were taken over, from now on."""
@@ -122,7 +115,7 @@ class DriverWatch(Inquiry):
             self._look_now.clear()
 
     def _hear_of_drivers(self) -> None:
-        dead = self.find_dead_drivers()
+        dead = self.find_dead()
         for name in [*self._unheard]:
             if name in self._drivers:
                 del self._unheard[name]
@@ -134,7 +127,7 @@ class DriverWatch(Inquiry):
         """Whether all were told of a driver's death, and the system cannot go back to where it lived."""
         if name not in self._deaths:
             return False
-        life, (position, were_open) = self._life, self._deaths[name]
+        life, (position, were_open) = self._life(), self._deaths[name]
         if not life.heals:
             return True
         holds = life.tidings.newest
@@ -146,17 +139,11 @@ class DriverWatch(Inquiry):
             and name not in holds.sent
         )
 
-    @door.method("control", again=True)
-    def watch_starter(self, held: list[Any]) -> None:
-        """See `Starter.watch`. The reference is in a list, because otherwise Ray would send its value."""
-        self._life.starter.watch(*held)
-
-    @door.method("drivers", again=True)
     def followed(self, driver: str, incarnation: int) -> None:
         """What this driver had to tell again in that life has arrived."""
         self._followed[driver] = max(incarnation, self._followed.get(driver, 0))
 
-    def await_followers(self, life: "Life") -> None:
+    def await_followers(self, life: Life) -> None:
         """Wait until all living drivers have told again what this life needs: who stops the system would lose the rest.
 
         Raises SnapshotAborted after FOLLOW_S seconds.
@@ -164,7 +151,7 @@ class DriverWatch(Inquiry):
         deadline = time.monotonic() + FOLLOW_S
         while True:
             behind = [driver for driver in self._drivers if self._followed.get(driver, 0) < life.incarnation]
-            if not behind and time.monotonic() >= self._began + KNOWN_S:
+            if not behind and time.monotonic() >= self.began + KNOWN_S:
                 return
             if time.monotonic() >= deadline:
                 raise SnapshotAborted(
@@ -183,29 +170,8 @@ class DriverWatch(Inquiry):
         log.info("%s is gone: its channels are closed", name)
         self._dead.add(name)
         self._followed.pop(name, None)
-        life = self._life
+        life = self._life()
         life.driver_died(name)
         with life.lock:
             last = life.runner.committed
             self._deaths[name] = 0 if last is None else last.position, frozenset(life.runner.under_way)
-
-    @door.method("wait")
-    def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
-        """Wait until every actor has recorded a snapshot: the actor `name` has an answer for a plain task.
-
-        A snapshot that takes longer than GUESTS_WAIT_S is aborted: an actor may be waiting for that task, and so could
-        not record.
-        """
-        deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
-        while time.monotonic() < deadline:
-            with self._life.lock:
-                under_way = self._life.runner.under_way.get(snapshot)
-            if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
-                return
-            was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet
-            time.sleep(TICK_S)
-        why = (
-            f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"
-            ": let handlers return sooner, or let the program or an actor call it: docs/porting.md#processes"
-        )
-        self.refuse(snapshot, name, why, AbortReason.TIMEOUT)

@@ -13,7 +13,7 @@ UNWATCHED_S = 15.0
 class Starter:
     """A program that says what a life is restored from, or makes its first actors. No other program can finish that.
 
-    Meanwhile the program keeps a call of `DriverWatch.stay` open. It owns the reference to the result of this call, and
+    Meanwhile the program keeps a call of `Coordinator.stay` open. It owns the reference to the result of this call, and
     gives the reference to `watch`. If the program dies, the reference fails within some seconds, and `on_death` is
     called, on a thread of Ray.
     """

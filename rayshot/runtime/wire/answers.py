@@ -16,6 +16,8 @@ log = logging.getLogger("rayshot")
 
 SILENT_S = 30.0
 """The default limit in seconds. A living process answers in milliseconds, on a busy machine in some seconds."""
+FATE_S = 30.0
+"""Whoever asks why an actor is dead waits so many seconds at most for the news that explain it."""
 CONTROL_SERVICE_S = 5.0
 
 RECOVERY_WAIT_S = 300.0

@@ -1,0 +1,186 @@
+"""`rayshot.init` and `rayshot.restore`: how a life of a system begins."""
+
+import os
+from typing import Any
+
+from rayshot.errors import ConfigError
+from rayshot.log.system import check_no_snapshots, find_history
+from rayshot.model.configuration import (
+    NO_CLAIM,
+    Claim,
+    FailureConfig,
+    HashSeed,
+    SnapshotConfig,
+    Trace,
+    draw_hash_seed,
+)
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing
+from rayshot.model.stored_options import ActorOptions
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.door import door
+from rayshot.runtime.door.cluster import join_or_start
+from rayshot.runtime.door.naming import coordinator_name, find_coordinator
+from rayshot.runtime.opening.from_snapshot import Choice, Fitting, bring_back
+from rayshot.runtime.opening.start import await_start, check_arguments, identify, is_local, locate, start
+from rayshot.runtime.opening.system import System
+from rayshot.runtime.wire.keyring import load_keyring, offer_keys
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.runtime.wire.states import STOPPED
+
+ATTACH_S = 600.0
+"""Another process may take so many seconds to begin or restore a system to which this process wants to attach."""
+
+
+def init(
+    name: str,
+    *,
+    storage: str | os.PathLike[str],
+    snapshot: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
+    trace: Trace = False,
+    fresh: bool = False,
+    hash_seed: HashSeed = None,
+) -> System:
+    """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
+
+    Actors that this driver makes from now on belong to this system, until the driver shuts it down or begins or
+    restores another one.
+
+    Args:
+        name: letters, digits, `_`, `.`, `-`.
+        storage: the folder for its snapshots.
+        snapshot: when snapshots are taken automatically, and which are kept. By default one is taken when the first
+            actor is made and then every ten seconds, and those kept are the newest ten, and the newest of each of the
+            last 24 hours and 7 days. If the system does not go back to them by itself: only when asked for, and all are
+            kept. Ignored when attaching.
+        failure: what the failure of an actor means for the system: by default it goes back to its last snapshot by
+            itself. Ignored when attaching.
+        trace: True records each event of each actor, some bytes per message. Then `rayshot verify` can prove more than
+            the counters: vector clocks, and that the cut is a point in a possible course of events. "full" keeps the
+            messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
+        fresh: True begins with nothing, even if the storage holds snapshots of the system. These snapshots stay:
+            retention keeps the last one of each earlier life. Ignored when attaching.
+        hash_seed: the seed of `hash()` of texts and bytes in all processes of the system's actors, now and behind each
+            rollback and restore, for states that depend on it: 0 to 4294967295, or "random", which draws one. By
+            default each process has its own, as in plain Ray. Such processes start in about a second, as Ray holds
+            none ready. Ignored when attaching.
+
+    Raises:
+        SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
+            on from them. Nothing was started.
+        ConfigError: a name, address or setting cannot work, or this process is an actor. Nothing was started.
+        NoAnswer: the coordinator of the running system does not answer. SystemRecovering: nor does it, as Ray starts it
+            again.
+    """
+    check_arguments(name, snapshot, failure, trace)
+    seed = draw_hash_seed(hash_seed)
+    location, store = locate(storage)
+    join_or_start()
+    running = find_coordinator(name)
+    if running is not None:
+        return attach_to(name, running, location)
+    store.check()
+    history = find_history(store, name)
+    if not fresh:
+        check_no_snapshots(history, name, location)
+    keyring = load_keyring(local=is_local(location))
+    failure = failure or FailureConfig()
+    configs = failure.snapshots(snapshot), failure
+    settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh, hash_seed=seed)
+    try:
+        return System(start(settings, keyring))
+    except door.NameUsed:  # somebody else was faster
+        return attach_to(name, door.find(coordinator_name(name)), location)
+
+
+def restore(
+    storage: str | os.PathLike[str],
+    *,
+    system: str | None = None,
+    snapshot: SnapshotId | str | None = None,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim | None = NO_CLAIM,
+    allow_unsigned: bool = False,
+    rename_classes: RenamedClasses | None = None,
+    skip_missing_classes: SkipMissing = False,
+    options: ActorOptions | None = None,
+    config: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
+    trace: Trace = False,
+    min_position: int = 0,
+) -> System:
+    """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
+
+    Works on the same Ray cluster or another one, all or nothing. If a system of this name is down in the cluster, what
+    is left of it is taken down first.
+
+    Args:
+        storage: where its snapshots are.
+        system: its name; not needed if the storage holds only one system.
+        snapshot: the snapshot to restore; by default the latest that advances, see `SystemView.way_back`.
+        into: another storage for the snapshots from now on; the restored snapshot may be a copy there.
+        claim: who owns the restored snapshot, as in Flink. "no-claim": its maker. Retention never deletes it, the first
+            snapshot after it is full, and no snapshot depends on it. "claim": the new life. Retention deletes the
+            snapshot when its turn comes, even if it is a savepoint or a copy, also in the storage that it came from;
+            the first snapshot may share bytes with it. Claim a snapshot only once. None: the owner stays the same, and
+            retention treats the snapshot as before.
+        allow_unsigned: True restores a snapshot that no trusted key has signed. Restoring runs code that the snapshot
+            chooses: do this only with bytes whose history you know.
+        rename_classes: moved classes by their recorded name, {"old.module.Class": NewClass}, or with the new name as a
+            text. This works for actors, and for values in states and in messages in flight. A class that this program's
+            `__main__` defines replaces the recorded class of its name automatically.
+        skip_missing_classes: True leaves out all actors whose class is gone; a list of names leaves out these actors.
+            They count as ended: their states stay in the snapshot, and messages that were in flight to them are in
+            `system.dead_letters()`.
+        options: options that replace recorded ones, by actor name, by class or by class name, as in
+            {"alice": {"num_cpus": 2}}. A snapshot does not hold the values of `runtime_env`'s variables, so they must
+            be given here. It also does not hold that an actor was placed by a placement group or on one node; a warning
+            says so.
+        config: when snapshots are taken automatically from now on.
+        failure: as for `rayshot.init`, from now on.
+        trace: as for `rayshot.init`, from now on.
+        min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
+
+    Raises:
+        NotFound: the system, the snapshot or an actor to leave out does not exist; the message lists what exists.
+            SnapshotDeleted: the snapshot was deleted during the restore, and its lease could not keep it.
+        ConfigError: the system is running, this process is an actor, or a setting or an address cannot work.
+        Untrusted, Damaged, Incompatible: nothing was started. Incompatible: a class is gone, has another version and
+            cannot migrate, or lacks methods that messages, timers and pending replies call; the error has both sides.
+        RestoreFailed: an actor could not be loaded in two tries, or in 20 within a minute and a half if its process
+            dies, its `on_restore` raises, or what its class needs from outside does not answer; or no actor got ready
+            for 300 s. Everything was taken down again.
+    """
+    chosen = Choice(lambda view: view.way_back() if snapshot is None else view.snapshot(snapshot))
+    fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
+    identity = bring_back(
+        storage,
+        system,
+        chosen,
+        fitting,
+        into=into,
+        claim=claim,
+        config=config,
+        failure=failure,
+        trace=trace,
+        min_position=min_position,
+    )
+    return System(identity)
+
+
+def attach_to(name: str, coordinator: Any, location: str | None = None, label: str = "") -> System:
+    """Attach to a system that has a coordinator; wait while it begins or is restored. `label` is `as_` of `attach`.
+
+    Raises ConfigError if its storage is not `location`, or it still starts after ATTACH_S seconds; ClusterRefused;
+    NoAnswer, SystemRecovering.
+    """
+    identity = identify(name, coordinator)
+    if location is not None and identity.storage != location:
+        raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
+    state = await_start(name, coordinator, ATTACH_S)
+    offer_keys(coordinator, name)
+    system = System(identity, label if state != STOPPED else "")
+    if state == STOPPED:
+        system.learn_why_stopped()
+    return system
