@@ -1,15 +1,14 @@
-"""A system that goes back to its snapshots, without Ray: a real driver, and actors as simple as can be.
+"""A system that goes back to its snapshots, on the fake: a real driver, and others as simple as can be.
 
-The coordinator, the hosts and the calls between them are made here. Whatever takes time is an event in `World.events`,
-and the test says which event comes next. Only the program may have threads of its own.
+The test says when an actor handles a message, when a snapshot is durable, when the system goes back, and when the
+driver hears of it. The rest are events of the fake.
 """
 
 import copy
-import threading
-from collections import deque
-from types import SimpleNamespace
+from contextlib import contextmanager
 
 import msgpack
+import pytest
 
 import rayshot
 from rayshot.errors import SystemStopped
@@ -17,19 +16,21 @@ from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.recovering import LetGo
-from rayshot.runtime.channel.peers import Peers
-from rayshot.runtime.door import door, here
-from rayshot.runtime.driver import exit as driver_exit
-from rayshot.runtime.driver import following, letting_go, maker, session, succession
-from rayshot.runtime.driver import life as driver_life
+from rayshot.runtime.door import door
+from rayshot.runtime.door.naming import actor_name, coordinator_name
+from rayshot.runtime.door.roster import Roster
+from rayshot.runtime.driver import letting_go, maker, session, succession
 from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
+from tests.fake.door import fake
+from tests.fake.schedule import Choices
+from tests.fake.threads import Condition, Event, Present
 
 PENDING = object()
-ASKED = ("news", "fate", "followed", "let_go")
 DIED = door.Died
+GROUPS = {"calls": 64, "control": 1, "watch": 1}
 
 
 @rayshot.actor
@@ -39,33 +40,6 @@ class Thing:
 
     def take(self, *values):
         pass
-
-
-class Ref:
-    """A reference to the result of a Ray call; `task` is the same for all results of one call."""
-
-    def __init__(self, world, task=None):
-        self._world, self._task = world, task or object()
-        self.value = PENDING
-        self._callbacks = []
-        self._lock = threading.Lock()
-
-    def task_id(self):
-        return self._task
-
-    def set(self, value):
-        assert self.value is PENDING, f"{self.value} and then {value}"
-        with self._lock:
-            self.value = value
-        for callback in self._callbacks:
-            self._world.later(callback, value)
-
-    def _on_completed(self, callback):
-        with self._lock:
-            if self.value is PENDING:
-                self._callbacks.append(callback)
-                return
-        self._world.later(callback, self.value)
 
 
 class Process:
@@ -79,7 +53,6 @@ class Process:
         self.handled = 0
         self.outcomes, self.carried = {}, {}
         self.has_ended = False
-        self.born = True
 
     def restored(self, life):
         process = copy.deepcopy(self)
@@ -88,90 +61,83 @@ class Process:
 
 
 class Host:
-    """A Ray actor, also as its own Ray handle. `process` is None while the system goes back.
+    """`process` is None while the system goes back, and where the actor is of no use.
 
     A host that goes back in its place carries over the outcomes that its snapshot holds and that nobody has fetched;
-    maybe nobody will.
+    maybe nobody will. While it `holds`, it gives no outcomes; who fetches one gets an error if one is `lost`.
     """
 
-    def __init__(self, world, name, process):
-        self._world, self.name, self.process = world, name, process
-        self.alive = True
-        self.unfetched = {}
-        self.fetches = {}
-        self.watches = []
-        for method in (self.receive, self.result, self.answered, self.hello, self.await_credit, self.watch):
-            setattr(self, method.__name__, SimpleNamespace(remote=method))
-        self.receive_with = self.probe = SimpleNamespace(remote=None)
+    holds, lost = False, None
 
+    def __init__(self, name, life):
+        self.world = Present.cluster.world
+        self.name, self.process = name, None
+        self.unfetched, self.fetches = {}, []
+        self.changed = Condition()
+        self.world.joins(self, life)
+
+    @property
+    def alive(self):
+        return not self.run.is_dead
+
+    @door.method("control")
     def receive(self, packet):
-        ref = Ref(self._world)
-        self._world.later(self._take, packet, ref)
-        return ref
-
-    def _take(self, packet, ref):
-        if not self.alive:
-            ref.set(DIED())
-            return
-        process = self.process
+        process, world = self.process, self.world
         batch, body = unpack_packet(packet)
         if process is None or batch.incarnation != process.life:
-            ref.set(pack_answer(Answer(Status.STOPPED, 0, detail="another life")))
-        elif process.has_ended:
-            ref.set(pack_answer(Answer(Status.ENDED, 0, detail="it ended")))
-        else:
-            messages = split_frame(Frame(batch.first, batch.count, bytes(body)))
-            process.early.update(enumerate(messages, batch.first))
-            while (message := process.early.pop(process.arrived + 1, None)) is not None:
-                process.arrived += 1
-                process.mailbox.append((process.arrived, message))
-                self._world.check_mentions(message)
-            process.early = {number: kept for number, kept in process.early.items() if number > process.arrived}
-            self._world.taken.append((self.name, batch))
-            recorded = tuple(self._world.recorded)
-            ref.set(pack_answer(Answer(Status.TAKEN, process.handled, recorded)))
+            return pack_answer(Answer(Status.STOPPED, 0, detail="another life"))
+        if process.has_ended:
+            return pack_answer(Answer(Status.ENDED, 0, detail="it ended"))
+        process.early.update(enumerate(split_frame(Frame(batch.first, batch.count, bytes(body))), batch.first))
+        while (message := process.early.pop(process.arrived + 1, None)) is not None:
+            process.arrived += 1
+            process.mailbox.append((process.arrived, message))
+            world.check_mentions(message)
+        process.early = {number: kept for number, kept in process.early.items() if number > process.arrived}
+        world.taken.append((self.name, batch))
+        return pack_answer(Answer(Status.TAKEN, process.handled, tuple(world.recorded)))
 
+    receive_with = probe = receive
+
+    @door.method("calls", results=2)
     def result(self, call, *_gates):
-        task = object()
-        life_and_tags, value = Ref(self._world, task), Ref(self._world, task)
-        _, call_id, *_ = unpack(call)
-        self._world.later(self._fetch, call_id, life_and_tags, value)
-        return life_and_tags, value
+        return self._outcome(call)
 
+    @door.method("calls")
     def answered(self, call):
-        life_and_tags, _ = self.result.remote(call)
-        return life_and_tags
+        return self._outcome(call)[0]
 
-    def _fetch(self, call_id, *refs):
-        if not self.alive:
-            fail(refs, DIED())
-            return
+    def _outcome(self, call):
+        _, call_id, *_ = unpack(call)
         assert call_id not in self.fetches, f"call {call_id} to {self.name} is fetched twice at a time"
-        self.fetches[call_id] = refs
-        self.settle()
+        self.fetches.append(call_id)
+        with self.changed:
+            while True:
+                process = None if self.holds else self.process
+                if self.lost is not None:
+                    self.fetches.remove(call_id)
+                    lost, self.lost = self.lost, None
+                    raise lost
+                for outcomes in () if process is None else (process.outcomes, process.carried):
+                    if call_id in outcomes:
+                        self.fetches.remove(call_id)
+                        return pack((process.life, tuple(self.world.recorded))), outcomes.pop(call_id)
+                if process is not None and process.has_ended:
+                    self.fetches.remove(call_id)
+                    return pack((process.life, ())), DIED()
+                self.changed.wait()
 
     def settle(self):
-        """Give the outcomes to those who fetch them."""
-        process = self.process
-        if process is None:
-            return
-        for outcomes in (process.outcomes, process.carried):
-            for call_id in self.fetches.keys() & outcomes:
-                life_and_tags, value = self.fetches.pop(call_id)
-                life_and_tags.set(pack((process.life, tuple(self._world.recorded))))
-                value.set(outcomes.pop(call_id))
-        if process.has_ended:
-            for call_id in tuple(self.fetches):
-                life_and_tags, value = self.fetches.pop(call_id)
-                life_and_tags.set(pack((process.life, ())))
-                value.set(DIED())
+        """There may be outcomes for those who fetch them."""
+        with self.changed:
+            self.changed.notify_all()
 
     def handle_next(self):
         """Handle one message."""
         number, message = self.process.mailbox.pop(0)
         self.process.handled = number
         kind, *rest = read(message)
-        self._world.history.append((self.name, number, message))
+        self.world.history.append((self.name, number, message))
         if kind == CALL:
             self.process.outcomes[rest[0]] = read(rest[1])[1]
         if kind == END:
@@ -182,42 +148,84 @@ class Host:
         """The actor ends."""
         self.process.has_ended = True
         self.process.mailbox.clear()
-        self._world.ended.add(self.name)
+        self.world.ended.add(self.name)
 
+    @door.method("control", again=True)
     def hello(self):
-        ref = Ref(self._world)
-        ref.set(None if self.alive else DIED())
-        return ref
+        return None
 
+    @door.method("control")
     def await_credit(self, _sender, _wanted):
-        ref = Ref(self._world)
-        self._world.later(lambda: ref.set(self.process.handled if self.process and self.alive else 0))
-        return ref
+        return self.process.handled if self.process else 0
 
+    @door.method("watch")
     def watch(self):
-        self.watches.append(Ref(self._world))
-        if not self.alive:
-            fail(self.watches[-1:], DIED())
-        return self.watches[-1]
-
-    def die(self):
-        """Its process is killed."""
-        self.alive = False
-        for refs in self.fetches.values():
-            fail(refs, DIED())
-        self.fetches.clear()
-        fail(self.watches, DIED())
-        self.watches.clear()
+        Event().wait()
 
 
-def fail(refs, error):
-    for ref in refs:
-        ref.set(error)
+class Coordinator:
+    """Says what the test wants to be said."""
+
+    def __init__(self):
+        self.world = Present.cluster.world
+
+    @door.method("control")
+    def fate(self, name, life):
+        world = self.world
+        if not world.running or life != world.life:
+            return None
+        assert name in world.ended or name not in world.hosts, f"{name} lives"
+        return Ending(f"actor {name!r} ended" if name in world.ended else f"there is no actor {name!r}")
+
+    @door.method("control")
+    def is_there(self, name):
+        return None if name not in self.world.hosts else name not in self.world.ended
+
+    @door.method("calls")
+    def news(self, name, life, position, _followed):
+        return self._asked(self.world.polls, (life, position))
+
+    @door.method("calls")
+    def let_go(self, name, life, sent, received):
+        return self._asked(self.world.asked, LetGo(life, name, sent, received))
+
+    @staticmethod
+    def _asked(questions, question):
+        told = Event()
+        questions.append((question, told))
+        told.wait()
+        if isinstance(told.answer, Exception):
+            raise told.answer
+        return told.answer
+
+    @door.method("control")
+    def followed(self, name, life):
+        assert life <= self.world.life, f"{name} has told again in life {life}"
+
+    @door.method("control")
+    def watch_driver(self, *_):
+        pass
+
+    @door.method("watch")
+    def stay(self):
+        Event().wait()
+
+
+def answer(question, value):
+    """Answer one that waits."""
+    _, told = question
+    told.answer = value
+    told.set()
 
 
 def read(message):
     """The fields of an encoded message; a handle is an actor's name."""
     return msgpack.unpackb(message, ext_hook=lambda _code, data: data.decode(), strict_map_key=False)
+
+
+def outcome(reference):
+    """The outcome of a call, or its error; PENDING if it is not there."""
+    return reference.value.result() if reference.value.is_there else PENDING
 
 
 class Snapshot:
@@ -237,48 +245,43 @@ class Snapshot:
         return sent, {name: process.handled for name, process in living.items()}, self.ended
 
 
+@contextmanager
+def going_back(*names, choices=(), heals=True):
+    """A system with these actors."""
+    with fake(choices) as cluster, pytest.MonkeyPatch.context() as patch:
+        for module, pause in ((letting_go, "PAUSE_S"), (session, "RECOVERY_WAIT_S"), (succession, "RETURN_S")):
+            patch.setattr(module, pause, 0.0)  # what waits here waits for itself
+        world = World(cluster, patch, *names, heals=heals)
+        yield world
+        world.close()
+
+
 class World:
-    """See the module. `life` is None between two lives. `hosts` has the present Ray actor of each actor.
+    """See the module. `hosts` has the present host of each actor.
 
     `asked` are the driver's questions whether it may let go of something. `demand` is what it may have let go of, and
     what no durable snapshot holds.
     """
 
-    def __init__(self, monkeypatch, *names, heals=True):
-        self.events, self.history, self.ended = [], [], set()
+    def __init__(self, cluster, patch, *names, heals):
+        self.cluster, self.events = cluster, cluster.schedule.events
+        cluster.world = self
+        self.history, self.ended = [], set()
         self.taken, self.recorded, self.polls, self.spawned = [], [], [], []
         self.asked, self.demand = [], None
         self.life, self.running, self.position = 1, True, 0
-        self.lock = threading.Lock()  # a thread of the program may be making an actor
-        self.hosts = {name: Host(self, name, Process(1)) for name in names}
-        self.committed = Snapshot(self, 0)
-        self.coordinator = SimpleNamespace(
-            _actor_id=b"life",
-            **{name: SimpleNamespace(remote=getattr(self, f"on_{name}")) for name in ASKED},
-            stay=SimpleNamespace(remote=lambda: Ref(self)),
-            watch_driver=SimpleNamespace(remote=lambda *_: None),
-        )
-        for verb in (get, wait, self.put, self.is_joined):
-            monkeypatch.setattr(door, verb.__name__, verb)
-        monkeypatch.setattr(session, "new_driver_name", lambda _label: "driver:1")
-        monkeypatch.setattr(here, "place", lambda: b"here")
-        monkeypatch.setattr(following, "FOLLOW_S", 0.0)  # what waits here waits for itself
-        monkeypatch.setattr(Peers, "submit", lambda _peers, task: self.later(task))
-        monkeypatch.setattr(Peers, "find", lambda peers, name: self.find(peers._incarnation, name))
-        monkeypatch.setattr(Peers, "know", lambda *_: None)
-        monkeypatch.setattr(letting_go, "PAUSE_S", 0.0)
-        monkeypatch.setattr(session, "RECOVERY_WAIT_S", 0.0)
-        monkeypatch.setattr(succession, "RETURN_S", 0.0)
-        monkeypatch.setattr(driver_exit, "_sessions", set())  # the process that runs the tests waits for none of these
-        monkeypatch.setattr(ports, "_begun", [])
-        monkeypatch.setattr(ports, "_attached", {})
-        monkeypatch.setattr(ports, "_heard", deque())
-        monkeypatch.setattr(session, "find_coordinator", lambda _system: None)
-        monkeypatch.setattr(driver_life, "is_there", lambda _identity, name: self.is_there(name))
-        monkeypatch.setattr(maker, "spawn_host", self.spawn)
+        self.hosts = {}
+        self.handles_of_hosts = {}
         self.heals = heals
+        self.coordinator = door.make(Coordinator, GROUPS, coordinator_name("system"))
+        patch.setattr(maker, "spawn_host", self.spawn)
+        for name in names:
+            self.make(name)
+        cluster.settle()
+        self.committed = Snapshot(self, 0)
         self.port = ports.begin(self.identity())
         self.session = self.port.session
+        cluster.settle()
 
     def identity(self):
         return HostIdentity("system", self.life, "driver", self.coordinator, "", 60.0, 1 << 30, heals=self.heals)
@@ -286,33 +289,22 @@ class World:
     def handle(self, name):
         return ActorHandle("system", name, None, self.port)
 
-    def is_joined(self):
-        return True
-
-    def put(self, value):
-        ref = Ref(self)
-        ref.set(value)
-        return ref
-
     def close(self):
         """The system ends: nothing waits for it any more, also where a program has dropped its last handle."""
         self.port.close(SystemStopped("the test has ended", system="system"))
 
-    # Time ------------------------------------------------------------------------------------------------------
-
-    def later(self, call, *arguments):
-        self.events.append((call, arguments))
+    # What happens ----------------------------------------------------------------------------------------------
 
     def happen(self, index=0):
-        call, arguments = self.events.pop(index)
-        call(*arguments)
+        self.cluster.schedule.happen(index)
 
     def settle(self, rounds=10_000):
         """Let everything happen that can, in order, with the news."""
+        self.cluster.schedule.choose = Choices()
         for _ in range(rounds):
             if self.events:
                 self.happen()
-            elif busy := [host for host in list(self.hosts.values()) if host.process and host.process.mailbox]:
+            elif busy := [host for host in self.hosts.values() if host.process and host.process.mailbox]:
                 busy[0].handle_next()
             elif not self.tell_news():
                 return
@@ -328,46 +320,33 @@ class World:
 
     # Hosts -----------------------------------------------------------------------------------------------------
 
-    def find(self, life, name):
-        host = self.hosts.get(name)
-        if host is None and (life, name) in self.spawned and life != self.life:
-            host = Host(self, name, None)  # its life is over, so it could not join
-            host.die()
-        return host
+    def make(self, name, life=None):
+        """Make the process of an actor."""
+        life = life or self.life
+        return door.make(Host, GROUPS, actor_name("system", life, name), name, life)
 
     def spawn(self, _class, identity, _specification, name, *, maker):
         assert maker == self.port.name
-        with self.lock:
-            self.spawned.append((identity.incarnation, name))
-            if identity.incarnation == self.life and self.running:
-                assert name not in self.hosts, f"{name} is made twice in life {self.life}"
-                self.hosts[name] = Host(self, name, Process(self.life))
+        self.spawned.append((identity.incarnation, name))
+        return self.make(name, identity.incarnation)
+
+    def joins(self, host, life):
+        """A host was made; in another life it is of no use."""
+        host.run = self.cluster.here
+        if life == self.life and self.running:
+            assert host.name not in self.hosts, f"{host.name} is made twice in life {life}"
+            self.hosts[host.name], host.process = host, Process(life)
+        else:
+            self.cluster.die(host.run.process)
 
     # The coordinator -------------------------------------------------------------------------------------------
-
-    def on_fate(self, name, life):
-        if not self.running or life != self.life:
-            return self.put(None)
-        assert name in self.ended or name not in self.hosts, f"{name} lives"
-        return self.put(Ending(f"actor {name!r} ended" if name in self.ended else f"there is no actor {name!r}"))
-
-    def is_there(self, name):
-        return None if name not in self.hosts else name not in self.ended
-
-    def on_news(self, name, life, position, followed):
-        assert name == "driver:1"
-        self.polls.append((life, position, Ref(self)))
-        return self.polls[-1][-1]
-
-    def on_followed(self, name, life):
-        assert life <= self.life, f"{name} has told again in life {life}"
 
     def tell_news(self):
         """Answer the driver's long call, if there is news. Returns whether there was."""
         if not self.polls:
             return False
         assert len(self.polls) == 1, "the driver asks for news twice at a time"
-        ((life, position, ref),) = self.polls
+        (((life, position), _),) = self.polls
         news = None
         if self.running and life != self.life:
             news = WentBack(self.identity(), self.epoch, *self.origin.numbers)
@@ -375,21 +354,16 @@ class World:
             news = Covered(self.committed.position, self.committed.id, *self.committed.numbers)
         if news is None:
             return False
-        self.polls.clear()
-        ref.set(news)
+        answer(self.polls.pop(), news)
         return True
-
-    def on_let_go(self, name, life, sent, received):
-        self.asked.append((LetGo(life, name, sent, received), Ref(self)))
-        return self.asked[-1][-1]
 
     def answer_let_go(self, may=True):
         """Answer the driver's first question whether it may let go of something."""
-        let_go, ref = self.asked.pop(0)
-        may = may and self.running and let_go.life == self.life
+        question = self.asked.pop(0)
+        may = may and self.running and question[0].life == self.life
         if may:
-            self.demand = let_go.and_before(self.demand)
-        ref.set(may)
+            self.demand = question[0].and_before(self.demand)
+        answer(question, may)
 
     @property
     def can_go_back(self):
@@ -398,13 +372,12 @@ class World:
 
     def commit(self, taken=None):
         """A snapshot is taken and durable; or one that was `taken` before is durable, if it is still of use."""
-        with self.lock:
-            if self.running and (taken is None or taken.life == self.life):
-                self.position += 1
-                self.committed = taken or Snapshot(self, self.position)
-                self.committed.position = self.position
-                if self.can_go_back:
-                    self.demand = None
+        if self.running and (taken is None or taken.life == self.life):
+            self.position += 1
+            self.committed = taken or Snapshot(self, self.position)
+            self.committed.position = self.position
+            if self.can_go_back:
+                self.demand = None
 
     def stop(self):
         """A life is over: no handler runs any more."""
@@ -414,7 +387,7 @@ class World:
             host.process = None
 
     def begin(self, *lost):
-        """The next life begins, with new Ray actors in the place of those that were `lost`."""
+        """The next life begins, with new processes in the place of those that were `lost`."""
         assert self.can_go_back, "what the driver let go of would be lost"
         self.demand = None
         self.life += 1
@@ -422,24 +395,28 @@ class World:
         self.origin = self.committed
         self.running = True
         self.history[:], self.ended = self.committed.history, set(self.committed.ended)
-        for name in tuple(self.hosts):
+        for name, host in list(self.hosts.items()):
             if name not in self.committed.processes or name in lost:
-                self.hosts[name].die()
-            if name not in self.committed.processes:
+                self.cluster.die(host.run.process)
                 del self.hosts[name]
+        roster = Roster("system", self.life)
         for name, process in self.committed.processes.items():
-            if name not in self.hosts or not self.hosts[name].alive:
-                self.hosts[name] = Host(self, name, None)
+            if name not in self.hosts:
+                self.bring_back(name)
             host = self.hosts[name]
+            self.cluster.notes[roster._before + name] = host.run.process.name.encode()
             host.process = process.restored(self.life)
             there = (process.outcomes | process.carried).keys() & host.unfetched
             host.process.outcomes, host.process.carried = {}, {key: host.unfetched[key] for key in there}
             host.settle()
 
+    def bring_back(self, name):
+        """Make a process in the place of one that was lost. It is there at once: a life begins when all are loaded."""
+        self.cluster.start_now(Host, GROUPS, actor_name("system", self.life, name), name, self.life)
+
     def go_back(self, *lost):
-        with self.lock:
-            self.stop()
-            self.begin(*lost)
+        self.stop()
+        self.begin(*lost)
 
     def handled(self, name):
         """The messages that an actor has handled in the life that survives, in order."""
@@ -456,16 +433,3 @@ def content(message):
     if kind == END:
         return "end"
     return read(rest[-1])[1] if kind in (CALL, CREATE) else rest[0] if kind == "take" else message
-
-
-def get(refs, timeout=None):
-    if isinstance(refs, list):
-        return [get(ref) for ref in refs]
-    assert refs.value is not PENDING, "this would wait for ever"
-    if isinstance(refs.value, Exception):
-        raise refs.value
-    return refs.value
-
-
-def wait(refs, *, timeout, num_returns=1, fetch_local=True):
-    return [ref for ref in refs if ref.value is not PENDING], [ref for ref in refs if ref.value is PENDING]

@@ -1,11 +1,8 @@
-"""Drivers of a system that goes back to its snapshots by itself, without Ray."""
+"""Drivers of a system that goes back to its snapshots by itself, on the fake."""
 
-import threading
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
-import ray
 
 import rayshot
 from rayshot.errors import ActorExited, NameTaken, NoAnswer, SystemStopped
@@ -15,15 +12,14 @@ from rayshot.runtime.driver import following
 from rayshot.runtime.opening import ports
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.following import Covered
-from tests.runtime.going_back import DIED, Host, Process, Thing, World
-from tests.waiting import eventually
+from tests.fake.threads import Thread
+from tests.runtime.going_back import DIED, Thing, answer, going_back, outcome
 
 
 @pytest.fixture
-def world(monkeypatch):
-    world = World(monkeypatch, "alice", "bob")
-    yield world
-    world.close()
+def world():
+    with going_back("alice", "bob") as world:
+        yield world
 
 
 def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):
@@ -104,12 +100,12 @@ def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
 
 
 def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_at_first(world, monkeypatch):
-    refusals = [ray.exceptions.RayError("no answer now"), ray.exceptions.RayError("nor now")]
+    refusals = [door.CallFailed("no answer now"), door.CallFailed("nor now")]
 
     def refuse(*made, maker):
         if refusals:
             raise refusals.pop()
-        world.spawn(*made, maker=maker)
+        return world.spawn(*made, maker=maker)
 
     monkeypatch.setattr("rayshot.runtime.driver.maker.AGAIN_S", 0.0)
     Thing.options(name="made").remote(1).take.tell(2)
@@ -121,15 +117,17 @@ def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_
 
 
 def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(world):
+    late = world.cluster.withheld["receive"] = []
     world.handle("alice").take.tell(1)
-    while not world.taken:
+    while not late:
         world.happen()
-    late, arguments = world.events.pop()
+    del world.cluster.withheld["receive"]
     world.go_back()
     world.tell_news()
     while world.port.life.incarnation == 1:
         world.happen()
-    late(*arguments)
+    late[0]()
+    world.happen(-1)  # the driver hears of it
     assert world.session.machine.offer().sent == {}, "it has not arrived in this life"
     world.settle()
     assert world.session.machine.offer().sent == {"alice": 1}
@@ -138,20 +136,16 @@ def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(w
 
 def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.driver.succession.RETURN_S", 60.0)
-    world.hosts["carol"] = Host(world, "carol", Process(1))
+    world.make("carol")
     world.handle("carol").take.tell(1)
     world.settle()
-    looks = []
-
-    def made_by_another(_seconds):
-        looks.append("carol" in world.hosts)
-        if len(looks) == 3:
-            world.hosts["carol"] = Host(world, "carol", Process(2))
-
-    monkeypatch.setattr("rayshot.runtime.driver.life.time.sleep", made_by_another)
     world.go_back()
     world.settle()
-    assert looks == [False] * 3
+    world.cluster.schedule.pass_s(30.0)
+    assert "carol" not in world.hosts
+    world.make("carol")  # by another program
+    world.cluster.schedule.pass_s(1.0)
+    world.settle()
     assert world.contents("carol") == [1]
 
 
@@ -192,8 +186,8 @@ def test_while_an_actor_is_starting_a_driver_does_not_look_through_all_mentions_
     world.settle()
     assert len(channel.mentions) == 500
     channel.mentions = Looked(channel.mentions)
+    late = world.cluster.withheld["hello"] = []  # it leads to its start
     Thing.options(name="late").remote(2)
-    late = world.events.pop()  # it leads to its start
     for number in range(500, 520):
         alice.take.tell(number)
         while world.events:
@@ -201,7 +195,7 @@ def test_while_an_actor_is_starting_a_driver_does_not_look_through_all_mentions_
     assert world.hosts["alice"].process.arrived == 520
     assert world.port.life.starting == {"late"}
     assert channel.mentions.count < 1000
-    world.events.append(late)
+    late[0]()
     world.settle()
 
 
@@ -228,12 +222,16 @@ def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_other
     made, alice = Thing.options(name="made").remote(1), world.handle("alice")
     monkeypatch.setattr("rayshot.runtime.driver.channel.OUTBOX_MESSAGES_MAX", 0)
     alice.take.tell(1)
-    waiting = threading.Thread(target=alice.take.tell, args=(3, made))
-    waiting.start()
-    eventually(lambda: world.session.channels["alice"].room._waiters)
+    creation = world.cluster.withheld["hello"] = []
+    waiting = Thread(alice.take.tell, (3, made))
+    waiting.begin()
+    assert waiting.waits_for
     alice.take.remote(2)  # a call waits for no room
+    del world.cluster.withheld["hello"]
     while world.hosts["alice"].process.arrived < 2:
-        world.happen(1)  # the first event leads to the creation
+        world.happen()
+    for come in creation:
+        come()
     waiting.join()
     world.settle()
     assert world.contents("alice") == [1, 2, 3]
@@ -248,7 +246,6 @@ def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world
     world.go_back()
     world.settle()
     del made
-    eventually(lambda: world.session.channels[name].sent == 2)
     world.settle()
     assert world.ended == {name}
 
@@ -293,12 +290,12 @@ def test_an_outcome_that_was_lost_in_an_earlier_life_is_asked_for_in_the_present
     alice = world.hosts["alice"]
     while not alice.fetches:
         world.happen()
-    ((tags, _),) = alice.fetches.values()
-    alice.fetches.clear()
+    alice.holds = True
     world.go_back()
     world.settle()
     assert alice.process.outcomes == {1: 1}
-    tags.set(door.Raised("take", "", NoAnswer("it is lost")))
+    alice.holds, alice.lost = False, NoAnswer("it is lost")
+    alice.settle()
     world.handle("bob").take.tell(2)
     world.settle()
     assert alice.process.outcomes == {}
@@ -346,8 +343,8 @@ def test_a_call_of_a_living_actor_gets_its_outcome_in_the_next_life_and_one_of_a
         world.happen()
     world.go_back("bob")
     world.settle()
-    assert refs[0].value == 1
-    assert isinstance(refs[1].value, DIED)
+    assert outcome(refs[0]) == 1
+    assert isinstance(outcome(refs[1]), DIED)
     assert [world.contents(name) for name in ("alice", "bob")] == [[1], [1]]
 
 
@@ -411,8 +408,7 @@ def test_a_program_that_shuts_its_system_down_follows_it_no_more(world):
 def test_a_driver_that_cannot_follow_says_so(world):
     world.handle("alice").take.tell(1)
     world.settle()
-    ((*_, ref),) = world.polls
-    ref.set(Covered(1, SnapshotId(1, "coordinator", 1), {"alice": -1}, {}, frozenset()))
+    answer(world.polls.pop(), Covered(1, SnapshotId(1, "coordinator", 1), {"alice": -1}, {}, frozenset()))
     with pytest.raises(AssertionError):
         world.settle()
     with pytest.raises(SystemStopped, match="cannot follow system 'system' any more"):
@@ -421,37 +417,30 @@ def test_a_driver_that_cannot_follow_says_so(world):
 
 def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.driver.following.AGAIN_S", 0.0)
-    for error in (ray.exceptions.ActorUnavailableError("", None), ray.exceptions.RayTaskError("", "", OSError())):
-        ((*_, ref),) = world.polls
-        world.polls.clear()
-        ref.set(error)
+    for _ in range(2):
+        answer(world.polls.pop(), OSError())
         world.settle()
     assert len(world.polls) == 1
 
 
-def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not_count(monkeypatch):
-    lost = []
-    monkeypatch.setattr(following.threading, "Timer", lambda _s, _submit, tasks: lost.extend(tasks) or Mock())
-    world = World(monkeypatch, "alice")
-    lost[0]()
+def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not_count(world):
+    world.cluster.schedule.pass_s(following.SILENT_S - 1)
+    assert len(world.polls) == 1
+    world.cluster.schedule.pass_s(2)
     assert len(world.polls) == 2
-    lost[0]()
-    assert len(world.polls) == 2, "the newer one is not lost"
-    (*_, late), _ = world.polls
-    del world.polls[0]
-    late.set(None)
+    answer(world.polls.pop(0), None)
     world.go_back()
     world.settle()
     assert world.port.life.incarnation == 2
-    world.close()
+    assert len(world.polls) == 1
 
 
 def test_what_comes_late_from_an_earlier_life_says_nothing_of_what_is_told_again(world):
     alice = world.handle("alice")
+    late = world.cluster.withheld["receive"] = []
     alice.take.tell(1)
-    while not world.taken:
+    while not late:
         world.happen()
-    late = [world.events.pop(world.events.index(event)) for event in list(world.events)]
     world.go_back()
     while world.port.life.incarnation == 1:
         if not world.events:
@@ -460,9 +449,11 @@ def test_what_comes_late_from_an_earlier_life_says_nothing_of_what_is_told_again
     channel = world.session.channel("alice")
     while not channel.in_flight:
         world.happen()
-    assert late, "the answer of the life before"
-    for call, arguments in late:
-        call(*arguments)
+    late.pop(0)()
+    world.happen(-1)  # the driver hears of it
     assert (world.session.machine.unacknowledged("alice"), channel.has_arrived(1)) == (1, False)
+    del world.cluster.withheld["receive"]
+    for come in late:
+        come()
     world.settle()
     assert world.contents("alice") == [1]

@@ -1,21 +1,21 @@
-"""Programs that do what chance says, in a system that goes back when chance says so; without Ray."""
+"""Programs that do what chance says, in a system that goes back when chance says so; on the fake."""
 
 import random
-import threading
 
 import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, SystemRecovering
 from rayshot.runtime.driver import session
-from tests.runtime.going_back import DIED, Thing, World
+from tests.fake.schedule import Choices
+from tests.fake.threads import TIME, Thread
+from tests.runtime.going_back import DIED, Thing, going_back, outcome
 
 
 @pytest.fixture
-def world(monkeypatch):
-    world = World(monkeypatch, "alice", "bob")
-    yield world
-    world.close()
+def world():
+    with going_back("alice", "bob") as world:
+        yield world
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -30,16 +30,17 @@ def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither
         for number in range(count):
             for handle in handles:
                 handle.take.tell(number, thread)
+                TIME.sleep(0)
             if number % 30 == 0:
                 Thing.options(name=f"made-{thread}-{number}").remote(number).take.tell(thread)
 
-    threads = [threading.Thread(target=tell, args=(thread,)) for thread in range(3)]
+    world.cluster.schedule.choose = Choices.of_seed(seed)
+    threads = [Thread(tell, (thread,)) for thread in range(3)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         for _ in range(chance.randrange(50)):
-            if world.events:
-                world.happen()
+            world.cluster.schedule.step(world.cluster.schedule.now_s)
         for host in list(world.hosts.values()):
             for _ in range(min(len(host.process.mailbox), chance.randrange(500))):
                 host.handle_next()
@@ -51,6 +52,10 @@ def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither
             assert handled == list(range(count))
         for number in range(0, count, 30):
             assert world.contents(f"made-{thread}-{number}") == [number, thread]
+
+
+EVENTS = 10
+"""A call is some events: it comes, has a thread, is answered, and heard."""
 
 
 class Play:
@@ -81,8 +86,9 @@ class Play:
         busy = [host for host in world.hosts.values() if host.process and host.process.mailbox]
         if busy and self.chance.random() < 0.4:
             self.chance.choice(busy).handle_next()
-        elif world.events:
-            world.happen(self.chance.randrange(len(world.events)))
+        for _ in range(self.chance.randrange(EVENTS)):
+            if world.events:
+                world.happen(self.chance.randrange(len(world.events)))
 
     def tell_news(self):
         self.world.tell_news()
@@ -110,7 +116,7 @@ class Play:
         except SystemRecovering:
             assert self.world.port.life.goes_back  # the call would have waited for the news
             return
-        if isinstance(ref.value, ActorExited):
+        if isinstance(outcome(ref), ActorExited):
             assert name in self.killed
             return
         self.note(name, self.count)
@@ -118,7 +124,7 @@ class Play:
 
     def see(self):
         for ref, name, number, value in self.calls:
-            if ref.value == value:
+            if outcome(ref) == value:
                 self.seen.add((name, number))
 
     def make(self):
@@ -167,7 +173,8 @@ class Play:
                     answered = places.get(call, len(places))  # it may not have been handled at all
                     assert answered < places[name, number], f"{name} {number} came before the answer of {call}"
         for ref, name, number, value in self.calls:
-            assert ref.value == value or isinstance(ref.value, (ActorExited, DIED)), f"{name} {number}: {ref.value}"
+            found = outcome(ref)
+            assert found == value or isinstance(found, (ActorExited, DIED)), f"{name} {number}: {found}"
 
     def check_rest(self):
         """After one more snapshot nothing is kept."""

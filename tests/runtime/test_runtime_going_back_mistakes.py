@@ -10,7 +10,7 @@ from rayshot.protocol.kept_calls import KeptCalls
 from rayshot.runtime.driver.channel import DriverChannel
 from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.succession import Succession
-from tests.runtime.going_back import World
+from tests.runtime.going_back import going_back
 from tests.runtime.test_runtime_going_back_at_random import Play
 
 SEEDS = 60
@@ -89,14 +89,11 @@ def play(request):
     def play(seed, *, wrong):
         with pytest.MonkeyPatch.context() as patch:
             MISTAKES[request.param](patch, wrong=wrong)
-            world = World(patch, "alice", "bob")
-            try:
+            with going_back("alice", "bob") as world:
                 play = Play(world, seed)
                 play.run(250)
                 play.check()
                 play.check_rest()
-            finally:
-                world.close()
 
     return play
 

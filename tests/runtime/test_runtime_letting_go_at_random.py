@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from rayshot.errors import SystemStopped
-from tests.runtime.going_back import Process, Snapshot, World
+from tests.runtime.going_back import Process, Snapshot, going_back
 from tests.runtime.test_runtime_going_back_at_random import Play
 
 KEPT_MAX = 250
@@ -16,9 +16,8 @@ KEPT_MAX = 250
 def world(monkeypatch):
     monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
     monkeypatch.setattr("rayshot.runtime.driver.channel.ROOM_WAIT_S", 0.1)
-    world = World(monkeypatch, "alice", "bob")
-    yield world
-    world.close()
+    with going_back("alice", "bob") as world:
+        yield world
 
 
 def fill(world, name="alice"):

@@ -1,0 +1,29 @@
+"""A real system on the fake: its coordinator, hosts, vaults and drivers are rayshot's own; its storage is in memory."""
+
+from itertools import count
+
+from rayshot.format.keys import new_private_key
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.opening.start import start
+from rayshot.runtime.opening.system import System
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.settings import SystemSettings
+
+KEYRING = Keyring(new_private_key())
+_numbers = count(1)
+
+
+def new_storage():
+    """The address of an empty storage."""
+    return f"memory://fake-{next(_numbers)}"
+
+
+def settings_of(name="bank", *, storage=None, snapshot=None, failure=None, **more):
+    """Those of a system that takes snapshots only when it is asked to."""
+    configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+    return SystemSettings(name, storage or new_storage(), KEYRING.names, *configs, **more)
+
+
+def begin(name="bank", **settings):
+    """Begin a system, as `rayshot.init` does; the program that acts now is its driver."""
+    return System(start(settings_of(name, **settings), KEYRING))

@@ -1,0 +1,87 @@
+"""The real runtime on the fake: its coordinator, hosts, vaults and drivers, with all their threads."""
+
+import pytest
+
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.door import door
+from rayshot.runtime.door.naming import coordinator_name
+from tests.fake.door import fake
+from tests.fake.play import PROGRAM, Play, Till
+from tests.fake.schedule import Choices
+from tests.fake.system import begin
+
+
+@pytest.fixture
+def cluster():
+    with fake(nodes=3) as cluster:
+        yield cluster
+
+
+def test_a_system_takes_messages_and_snapshots_and_is_shut_down(cluster):
+    system = begin(failure=FailureConfig(scope="stop"))
+    alice, bob = (Till.options(name=name).remote() for name in ("alice", "bob"))
+    alice.take.tell(PROGRAM, 1)
+    alice.pass_on.tell("alice", bob)
+    snapshot = system.snapshot()
+    assert door.get(bob.all.remote()) == ({"alice": [1]}, {})
+    assert [one.id for one in system.snapshots()] == [snapshot.id]
+    system.shutdown()
+    cluster.schedule.pass_s(30.0)
+    assert cluster.named == {}
+    assert cluster.notes == {}
+
+
+@pytest.mark.parametrize("who", ["alice", "coordinator", "vault", "node"])
+def test_what_dies_comes_back_and_nothing_is_lost_or_told_twice(cluster, who):
+    system = begin(snapshot=SnapshotConfig(interval_s=1.0))
+    alice, bob = (Till.options(name=name).remote() for name in ("alice", "bob"))
+    for number in range(1, 11):
+        alice.take.tell(PROGRAM, number)
+        alice.pass_on.tell("alice", bob)
+    system.snapshot()
+    for number in range(11, 21):
+        alice.take.tell(PROGRAM, number)
+        alice.pass_on.tell("alice", bob)
+    cluster.settle()
+    names = {"alice": "/actor/alice", "vault": "/vault/", "coordinator": coordinator_name("bank")}
+    if who == "node":
+        cluster.die_with_node(cluster.named[next(name for name in cluster.named if "alice" in name)].run.node)
+    else:
+        cluster.die(next(one for name, one in cluster.named.items() if name.endswith(names[who]) or names[who] in name))
+    cluster.schedule.pass_s(60.0)
+    got, passed = door.get(alice.all.remote())
+    assert (got, passed) == ({PROGRAM: list(range(1, 21))}, {"bob": 20})
+    assert door.get(bob.all.remote())[0] == {"alice": list(range(1, 21))}
+    assert system.status().incarnation == (2 if who in ("alice", "node") else 1)
+
+
+@pytest.mark.sampled("more cases of one kind", keeps=6)
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_dies_each_actor_has_what_it_was_told_once_and_in_order(seed):
+    with fake(nodes=2) as cluster:
+        play = Play(cluster, seed)
+        play.run(150)
+        play.check()
+
+
+@pytest.mark.sampled("more cases of one kind", keeps=6)
+@pytest.mark.parametrize("seed", range(20))
+def test_so_has_it_where_calls_and_answers_are_lost_and_doubled(seed):
+    with fake(nodes=2) as cluster:
+        play = Play(cluster, seed)
+        cluster.fates_of_calls = (*["arrives"] * 10, "lost", "twice")
+        cluster.fates_of_answers = (*["arrives"] * 10, "lost")
+        play.run(150)
+        play.check()
+
+
+def test_a_seed_says_what_happens():
+    def happened(seed):
+        with fake(nodes=2) as cluster:
+            play = Play(cluster, seed)
+            cluster.schedule.choose = Choices.of_seed(seed)
+            play.run(60)
+            play.check()
+            return dict(cluster.counts), cluster.schedule.now_s
+
+    assert happened(1) == happened(1)
