@@ -101,6 +101,25 @@ def test_an_answer_to_an_earlier_load_says_nothing_of_the_one_that_is_under_way(
     assert heard == [ProcessLoaded(2, "alice", 2)]
 
 
+def test_a_host_that_cannot_be_reached_load_after_load_is_killed_when_it_was_silent_for_long(loader, monkeypatch):
+    monkeypatch.setattr(door, "wait", lambda *_, **__: ([], ["no answer"]))
+    monkeypatch.setattr(door, "get", lambda *_, **__: None)
+    monkeypatch.setattr(door, "when_answered", lambda *_: None)
+    remote, killed = SimpleNamespace(remote=lambda *_: "pending"), []
+    host = SimpleNamespace(go_back=remote, hello=remote)
+    with loader._lock:
+        loader.start({"alice": SimpleNamespace(specification=SimpleNamespace(reloads_in_place=True))}, silent_s=30.0)
+    loader.left["alice"] = Living(host, "alice", {})
+    loader._silence._kill = killed.append
+    life = SimpleNamespace(identity=lambda: None, issuer="issuer")
+    for now in range(0, 60, 5):  # each load fails sooner than a silent process is killed
+        loader.load(LoadProcess(2, "alice", 1), life)
+        loader.look(float(now))
+        loader._answered(loader._loads["alice"], door.Unavailable("no connection", None))
+        loader.look(now + 1.0)
+        assert bool(killed) == (now >= 30)
+
+
 def test_a_process_whose_name_is_not_free_yet_is_begun_again(loader, heard, monkeypatch):
     def spawn(*_, **__):
         raise NameTaken("there is an actor named 'alice' already", actor="alice")

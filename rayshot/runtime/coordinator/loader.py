@@ -206,8 +206,15 @@ class Loader:
     # Who keeps others waiting ----------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
-        """Find hosts that are silent. Not those that wait for room: they may do so for any time."""
-        self._silence.look({name: load.host for name, load in self._loads.items() if load.has_room}, now)
+        """Find hosts that are silent. Not those that wait for room: they may do so for any time.
+
+        A host that goes back in its place is asked from the beginning of the life on, also between two loads: to load a
+        process that is stopped may fail sooner than it counts as silent, again and again.
+        """
+        with self._lock:
+            hosts = {name: living.host for name, living in self.left.items()}
+            hosts |= {name: load.host for name, load in self._loads.items() if load.has_room}
+        self._silence.look(hosts, now)
 
     def why_late(self, now: float, patience_s: float) -> str:
         """Which processes have found no room, if no load was answered for so many seconds; else ""."""
