@@ -14,7 +14,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from rayshot.format.keys import new_private_key
-from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
+from tests.places.s3_server import CREDENTIALS, S3Server, running_s3_server
 
 NODES, CPUS = 3, 8
 SILENT_S = 5.0

@@ -11,7 +11,7 @@ from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
-from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 AB, BA = ("alice", "bob"), ("bob", "alice")
 

@@ -9,7 +9,7 @@ import pytest
 from rayshot.errors import ActorNotFound, CorruptChunk, Incomparable, SnapshotNotFound
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 AB, BA = ("alice", "bob"), ("bob", "alice")
 C1, C2, C3 = "1-coordinator-1", "1-coordinator-2", "1-coordinator-3"

@@ -14,7 +14,7 @@ from rayshot.analysis.query import parse_query
 from rayshot.format.redaction import show_secrets
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 FLAT = (
     st.none()

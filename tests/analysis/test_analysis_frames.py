@@ -18,7 +18,7 @@ from rayshot.format.redaction import show_secrets
 from rayshot.model.handle import ActorHandle
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name_in("bank"), lambda name: ActorHandle("bank", name, None, None))
 

@@ -14,7 +14,7 @@ from rayshot.errors import NotFound
 from rayshot.format.manifest import Blob, ChannelEntry, Span
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
 
 
 class Watched(MemoryStore):

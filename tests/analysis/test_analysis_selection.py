@@ -7,7 +7,7 @@ import pytest
 from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 
 @pytest.fixture

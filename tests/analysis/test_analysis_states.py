@@ -12,7 +12,7 @@ from rayshot.errors import ConfigError
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
 from tests.analysis.orders import Order, Rows
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 
 def storage_of(*banks):

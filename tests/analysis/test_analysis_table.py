@@ -16,7 +16,7 @@ from rayshot.format.redaction import hides
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 BANK = Bank(
     states={"alice": {"balance": 75, "token": "hidden"}, "bob": {"balance": 95, "owners": ["b"], "rates": np.ones(2)}},

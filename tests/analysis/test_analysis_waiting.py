@@ -5,7 +5,7 @@ import pytest
 from rayshot.errors import BadState
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 STATES = {"alice": {}}
 

@@ -10,7 +10,7 @@ from rayshot.audit.equation import check_alignment, check_equation
 from rayshot.audit.findings import Unproved
 from rayshot.format.manifest import encode
 from rayshot.places.memory import MemoryStore
-from tests.store.snapshot_builder import Bank, Flow, make_manifest, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_manifest, make_snapshot, open_bank
 
 BANK = Bank(
     states={"alice": {"balance": 90}, "bob": {"balance": 10}},

@@ -18,7 +18,7 @@ from rayshot.cli import main
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.snapshot import Snapshot
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from rayshot.demo import SYSTEM
 from rayshot.places.local import LocalStore
 from tests.pods import free_port
 from tests.processes import marked, own_environment
-from tests.store.snapshot_builder import make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import make_snapshot, open_bank
 
 PROGRAM = Path(sys.executable).with_name("rayshot")
 

@@ -14,7 +14,7 @@ import pytest
 from rayshot.places.local import LocalStore
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
 from tests.proving import kinds
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_manifest, open_bank
 
 __all__ = ["own_environment"]
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from rayshot.cli import main
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import KEY, Bank, committed, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, committed, make_snapshot, open_bank
 
 PROGRAM = [sys.executable, "-c", "from rayshot.cli import main; main()"]
 

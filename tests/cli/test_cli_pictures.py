@@ -14,7 +14,7 @@ import pytest
 
 from rayshot.cli import words
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 PROGRAM = Path(sys.executable).with_name("rayshot")
 

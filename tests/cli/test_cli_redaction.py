@@ -6,7 +6,7 @@ from click.testing import CliRunner, Result
 
 from rayshot.cli import main
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 pytestmark = pytest.mark.acceptance("G25")
 FLOWS = {("alice", "bob"): Flow(sent=2, method="set_pin")}

@@ -15,7 +15,7 @@ from rayshot.cli import replay as command
 from rayshot.format.signing import SigningKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 CODE = """
 import rayshot

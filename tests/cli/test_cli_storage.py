@@ -12,7 +12,7 @@ from rayshot.cli import main
 from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import Storage
-from tests.store.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from rayshot.cli import main
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.keys import PrivateKey
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 KEY, PAIR = EncryptionKey(b"e" * 32), PrivateKey(b"p" * 32)
 

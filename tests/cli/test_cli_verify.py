@@ -15,7 +15,7 @@ from rayshot.format.signing import SigningKey
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.snapshot import Snapshot
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
-from tests.store.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, large, make_manifest, make_snapshot, open_bank
 
 __all__ = ["own_environment"]
 

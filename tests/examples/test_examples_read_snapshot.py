@@ -15,7 +15,7 @@ from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.upkeep.copying import copy_snapshot
-from tests.store.snapshot_builder import Bank, Flow, delete, large, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, delete, large, make_snapshot, open_bank
 
 READER = Path(__file__).parents[2] / "examples" / "read_snapshot.py"
 STATES = {"alice": {"text": large("a long state ")}, "bob": {"balance": 1}}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgpack
 
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot
 
 
 @dataclass

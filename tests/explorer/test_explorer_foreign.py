@@ -14,7 +14,7 @@ from rayshot.places.kinds import open_store
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.computations import overlapping, store_all
 from tests.processes import search_path
-from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--\u202e"
 NAMES = (HOSTILE.replace("\u202e", ""), "bea", "cyd")

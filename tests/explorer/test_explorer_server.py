@@ -13,7 +13,7 @@ import rayshot
 from rayshot.places.local import LocalStore
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.serving import PROGRAM, served
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

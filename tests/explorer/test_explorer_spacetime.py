@@ -12,7 +12,7 @@ from rayshot.format.manifest import ChannelEntry
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
 from tests.explorer.computations import overlapping, store_all
-from tests.store.snapshot_builder import open_bank
+from tests.snapshots.snapshot_builder import open_bank
 
 
 def stored(seed=1, **made):

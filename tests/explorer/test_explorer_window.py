@@ -14,7 +14,7 @@ from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.catalog import Storage
 from tests.explorer.computations import overlapping, store_all
-from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 ACTORS, IN_FLIGHT = 1000, 100
 

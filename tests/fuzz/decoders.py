@@ -30,8 +30,8 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.tracing import Tracer
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.intents import leased_bases
-from tests.store.faulty_store import FaultyStore
-from tests.store.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
+from tests.places.faulty_store import FaultyStore
+from tests.snapshots.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
 
 REFUSALS = (RayshotError, NoTrace)
 KEK, DATA_KEY, PAIR = EncryptionKey(b"e" * 32), DataKey(b"d" * 32), PrivateKey(b"p" * 32)

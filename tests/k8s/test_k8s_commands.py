@@ -14,7 +14,7 @@ from tests.cli.test_cli_verify import flip
 from tests.k8s.manifests import BIN, K8S, all_templates, build, of_kind
 from tests.pods import name_spaces_can_be_made
 from tests.processes import ROOT
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 PAIR, STRANGER = PrivateKey(b"p" * 32), PrivateKey(b"s" * 32)
 READ_ONLY = (

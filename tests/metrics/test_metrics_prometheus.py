@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.store.s3_server import free_ports
+from tests.places.s3_server import free_ports
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "k8s" / "monitoring"

@@ -18,7 +18,7 @@ from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.chunk_writer import ChunkWriter
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot
-from tests.store.snapshot_builder import KEY, TAKEN_AT, open_bank
+from tests.snapshots.snapshot_builder import KEY, TAKEN_AT, open_bank
 
 
 @dataclass

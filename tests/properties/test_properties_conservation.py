@@ -10,7 +10,7 @@ from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
 from rayshot.properties.books import Books
 from tests.properties.builders import Actor, History, Line, create, reply, snapshot_of, tell
-from tests.store.snapshot_builder import delete
+from tests.snapshots.snapshot_builder import delete
 
 MONEY = quantity("balance", "deposit")
 AB, BA = ("alice", "bob"), ("bob", "alice")

@@ -17,7 +17,7 @@ from rayshot.errors import (
 )
 from rayshot.properties import Answer, conservation, conserved_sum, detect, invariant, judge, possibly, quantity, stable
 from tests.properties.builders import Actor, History, Line, snapshot_of
-from tests.store.snapshot_builder import delete
+from tests.snapshots.snapshot_builder import delete
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
 

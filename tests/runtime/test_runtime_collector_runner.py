@@ -18,9 +18,9 @@ from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import Order, Request
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.settings import SystemSettings
-from tests.store.read_only import disk
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
-from tests.store.test_store_full import filled
+from tests.snapshots.read_only import disk
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.test_snapshots_full import filled
 from tests.waiting import eventually
 
 

@@ -9,7 +9,7 @@ from rayshot.errors import ConfigError
 from rayshot.format.signing import load_key
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 
 def test_what_a_key_of_this_machine_signed_does_not_go_on_in_a_storage_that_outlives_it(

@@ -13,8 +13,8 @@ from rayshot.snapshots.leases import reading
 from tests.runtime.healed import kill, pid_of, report, until_it_runs, words_of_processes
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
-from tests.store.read_only import disk, looped, remounted, view_of
-from tests.store.test_store_full import filled
+from tests.snapshots.read_only import disk, looped, remounted, view_of
+from tests.snapshots.test_snapshots_full import filled
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
+from tests.places.fault_proxy import Plan, Spoil, running_proxy
+from tests.places.s3_server import CREDENTIALS, running_s3_server
 from tests.processes import ROOT, search_path
-from tests.store.fault_proxy import Plan, Spoil, running_proxy
-from tests.store.s3_server import CREDENTIALS, running_s3_server
 
 KEY = "a signing key of thirty-two bytes"
 LIFE_MAX_S = 180.0

@@ -20,7 +20,7 @@ from rayshot.protocol.identity import Channel
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.bodies.world_snapshot import RecordedChannel
 from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Stuck, Trader
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 MOVED = {"bank.Account": Account}
 

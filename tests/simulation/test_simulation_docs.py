@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rayshot.places.local import LocalStore
 from tests.simulation.workloads import Account
-from tests.store.snapshot_builder import KEY, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, make_snapshot, open_bank
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "simulation.md"

@@ -30,7 +30,7 @@ from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem
 from rayshot.snapshots.chunk_reader import ChunkReader
 from rayshot.snapshots.chunk_writer import ChunkWriter
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 
 @pytest.fixture(autouse=True)
@@ -277,7 +277,7 @@ def test_code_by_value_in_the_value_of_a_reference_is_found_too(bank, monkeypatc
         return dump_state(state, name)._replace(codec="cloudpickle")  # as a state with a reference is
 
     bank(Account=account(*USUAL))
-    monkeypatch.setattr("tests.store.snapshot_builder.dump_state", dump)
+    monkeypatch.setattr("tests.snapshots.snapshot_builder.dump_state", dump)
     snapshot = stored(Bank(states={"alice": {"rules": [Reference()]}, "bob": {}}, python_version="3.10"))
     if value == 7:
         fit(snapshot.manifest, snapshot.read)

@@ -16,7 +16,7 @@ from rayshot.model.resolution import fit
 from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem
 from tests.simulation.test_simulation_evolution import Actor, account, bank, own_key  # noqa: F401 - fixtures
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 pytestmark = pytest.mark.acceptance("X2")
 

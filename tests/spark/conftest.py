@@ -11,9 +11,9 @@ from pyspark_rayshot import local_session
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
+from tests.places.s3_server import CREDENTIALS
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 from tests.spark.lake_oracle import grow
-from tests.store.s3_server import CREDENTIALS
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.writing import find_lake
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot
 
 
 def grow(repository: Repository, counter: int) -> None:

@@ -12,7 +12,7 @@ from rayshot.analysis import batches
 from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.views import VIEWS
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 NAMES = ["number", "args"]
 

@@ -11,8 +11,8 @@ from rayshot.analysis.query import Condition, Query, parse_query
 from rayshot.errors import NotFound
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import Storage, SystemView
+from tests.snapshots.snapshot_builder import committed
 from tests.spark.test_spark_options import lose_chunks
-from tests.store.snapshot_builder import committed
 
 
 def query(view: str, *conditions: Condition, **options: str) -> Query:

@@ -20,8 +20,8 @@ from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.copying import copy_snapshot
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 from tests.spark.lake_oracle import assert_exact, grow, ids, rows
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 
 @pytest.fixture(params=FORMATS)

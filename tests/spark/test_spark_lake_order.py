@@ -17,10 +17,10 @@ from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.copying import copy_snapshot
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.test_snapshots_full import disk, filled  # noqa: F401 - a fixture
 from tests.spark.lake_oracle import assert_exact, assert_tells_states, ids, rows, told, view
 from tests.spark.lake_workers import Forks, make_all_large
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
-from tests.store.test_store_full import disk, filled  # noqa: F401 - a fixture
 
 WORKERS: Forks | None = None
 SEEN = ("actor", "attribute", "clock", "change", "seen_in", "value")

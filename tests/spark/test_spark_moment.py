@@ -12,7 +12,7 @@ from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 Table = Callable[..., Any]

@@ -18,7 +18,7 @@ from rayshot.snapshots.leases import leased_by_readers
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from rayshot.snapshots.upkeep.garbage import collect
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 ALL = ReadAllAvailable()
 

@@ -12,7 +12,7 @@ from rayshot.places.local import LocalStore
 from rayshot.places.store import Store
 from rayshot.snapshots.snapshot import Snapshot
 from tests.protocol.test_protocol_identity import NAMES
-from tests.store.snapshot_builder import Bank, Flow, committed, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, committed, make_snapshot, open_bank
 
 Table = Callable[..., Any]
 

@@ -23,10 +23,10 @@ from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from tests.snapshots.snapshot_builder import open_bank
 from tests.spark.lake_oracle import assert_exact, grow, rows
 from tests.spark.lake_workers import make_all_large
 from tests.spark.pipeline_program import BY_EXECUTORS
-from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
 KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots"), ("parquet", "none")]

@@ -14,7 +14,7 @@ from pyspark_rayshot.source import SnapshotReader
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 Table = Callable[..., Any]
 KEY = EncryptionKey(b"e" * 32)

@@ -11,11 +11,11 @@ from rayshot.analysis.views import VIEWS
 from rayshot.places.kinds import open_store
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from tests.places.s3_server import CREDENTIALS, S3Server, running_s3_server
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 from tests.spark.conftest import SECOND
 from tests.spark.stream_program import start, write_rows
 from tests.spark.test_spark_stream import killed_while_reading
-from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark
 

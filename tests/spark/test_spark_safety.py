@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.snapshot import Snapshot
-from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, committed, make_snapshot, open_bank
 
 Table = Callable[..., Any]
 

@@ -14,8 +14,8 @@ from pyspark.errors import StreamingQueryException
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 from tests.spark.stream_program import start, write_rows
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]

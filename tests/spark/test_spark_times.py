@@ -11,7 +11,7 @@ import pytest
 import pytz
 
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 
 MOMENT = dt.datetime(2026, 7, 1, 10, 30, tzinfo=dt.UTC)
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from rayshot.analysis.view import EVERY
 from rayshot.analysis.views import VIEWS
 from rayshot.places.local import LocalStore
-from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
+from tests.snapshots.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark
 Table = Callable[..., Any]

@@ -1,0 +1,5 @@
+"""The servers of the tests of places."""
+
+from tests.places.conftest import proxy, s3, s3_credentials, s3_of_the_session
+
+__all__ = ["proxy", "s3", "s3_credentials", "s3_of_the_session"]  # fixtures
