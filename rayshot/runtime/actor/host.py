@@ -6,7 +6,6 @@ under the process's lock, between two handlers: so a record is one atomic step a
 """
 
 import gc
-import logging
 import threading
 import time
 import warnings
@@ -36,7 +35,6 @@ from rayshot.runtime.wire.reports import Body
 if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan
 
-log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
 JOIN_AGAIN_S = 5.0
 """A host of a life that is over asks again after so many seconds, if nobody has ended it."""

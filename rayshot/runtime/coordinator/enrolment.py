@@ -1,7 +1,6 @@
 """How a coordinator lets in a program that attaches under a name, and tells it what its earlier processes have told."""
 
 import contextlib
-import logging
 import threading
 import time
 from collections import Counter
@@ -19,7 +18,6 @@ from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import RUNNING
 
-log = logging.getLogger("rayshot")
 DEATH_S = 60.0
 """The earlier process of a program may wait for a snapshot before it ends, and Ray may be late to see a node gone."""
 CLOSE_S = 30.0

@@ -1,6 +1,5 @@
 """One life of a system, as its coordinator leads it: its members, its snapshots, its storage, and why it is over."""
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from rayshot.runtime.coordinator.committer import Committer
     from rayshot.runtime.coordinator.restoration import Restoration
     from rayshot.runtime.coordinator.way_back import NewLife
-
-log = logging.getLogger("rayshot")
 
 
 class LeadsLives(Protocol):

@@ -1,6 +1,5 @@
 """`System`: the object with which a driver uses a running system."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +56,6 @@ from rayshot.snapshots.snapshot import Snapshot
 if TYPE_CHECKING:
     from rayshot.properties import Property, Verdict
 
-log = logging.getLogger("rayshot")
 TOLD_S = 1.0
 """Seconds that messages sent before a snapshot have to arrive: a slow receiver does not delay the snapshot more."""
 BEGIN_S = 300.0
