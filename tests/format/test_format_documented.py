@@ -7,7 +7,12 @@ import msgpack
 from rayshot.format import manifest
 from rayshot.format.signing import SigningKey, seal
 from rayshot.log import records
+from rayshot.log.aborts import NOTE
+from rayshot.log.heartbeat import HEARTBEAT
 from rayshot.model.handle import REBIND
+from rayshot.snapshots.intents import INTENT
+from rayshot.snapshots.leases import LEASE
+from rayshot.snapshots.upkeep.garbage import UNREACHABLE
 from tests.format.test_format_manifest import MANIFEST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
@@ -18,6 +23,12 @@ def test_every_key_of_a_manifest_and_of_a_record_is_on_the_page():
     fields = {name for kind in records._KINDS.values() for name in kind.__dataclass_fields__}
     for key in (*written, *fields, *records._KINDS):
         assert f"`{key}`" in PAGE, key
+
+
+def test_every_key_of_a_mark_is_on_the_page():
+    for kind in (INTENT, LEASE, HEARTBEAT, NOTE, UNREACHABLE):
+        for key in (kind.folder, *kind.fields):
+            assert f"`{key}`" in PAGE or f"/{key}/" in PAGE, key
 
 
 def test_rows_are_as_wide_as_the_page_says():
