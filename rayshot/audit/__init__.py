@@ -10,7 +10,6 @@ counts for itself.
     segment       what a traced actor wrote down about its own actions
     history       segments of several snapshots joined: what each actor did since a common cut
     computation   one order of all events; vector clocks; Theorem 1 by executing the permuted order
-    shiviz        the same order as a log that ShiViz can draw
     replay        with messages kept: a deterministic class, run again, reaches the recorded state. Runs user code
     proof         all of this for one snapshot: `prove`
 

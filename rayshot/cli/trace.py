@@ -2,6 +2,8 @@
 
 import json
 from collections import deque
+from collections.abc import Iterator
+from urllib.parse import quote
 
 import click
 from rich.console import Group
@@ -9,13 +11,15 @@ from rich.console import Group
 from rayshot.audit.computation import Computation, describe
 from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
-from rayshot.audit.shiviz import PARSER, shiviz
 from rayshot.cli import words
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
 from rayshot.errors import ConfigError
 from rayshot.snapshots.catalog import open as open_storage
 from rayshot.snapshots.snapshot import Snapshot
+
+PARSER = r"(?<host>\S+) (?<clock>\{.*?\}) (?<event>.*)"
+"""The regular expression that ShiViz needs for its lines."""
 
 
 @click.command()
@@ -66,3 +70,16 @@ def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: in
     since = f"since {base}" if base else "from the beginning"
     title = heading(snapshot.system, str(snapshot.id), f"{len(computation):,} events {since}")
     return sections([title], [grid(columns, rows), *left_out(len(computation) - len(steps), "earlier event")])
+
+
+def shiviz(computation: Computation) -> Iterator[str]:
+    """A line of ShiViz for each event: host, vector clock as JSON, event. A clock leaves out hosts that stand at 0."""
+    hosts = {actor: _host(actor) for actor in computation.actors}
+    for step in computation.steps():
+        clock = {hosts[actor]: count for actor, count in zip(computation.actors, step.clock, strict=True) if count}
+        yield f"{hosts[step.actor]} {json.dumps(clock)} {describe(step.event)}"
+
+
+def _host(actor: str) -> str:
+    """The name, with unprintable characters and those at which the regular expression stops quoted as in a URL."""
+    return "".join(char if char.isprintable() and char not in " %{}" else quote(char) for char in actor)

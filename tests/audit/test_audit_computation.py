@@ -13,7 +13,7 @@ from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import forget_strangers, from_common_cut, join
 from rayshot.audit.proof import trace_of
 from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
-from rayshot.audit.shiviz import PARSER, _host, shiviz
+from rayshot.cli.trace import PARSER, _host, shiviz
 from rayshot.protocol.identity import SnapshotId
 from tests.protocol.test_protocol_identity import NAMES
 

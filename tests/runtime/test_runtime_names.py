@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 import rayshot
 from rayshot.audit import prove
-from rayshot.audit.shiviz import PARSER
 from rayshot.cli import main
+from rayshot.cli.trace import PARSER
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
 from tests.runtime.take_over import kill_coordinator
