@@ -93,8 +93,8 @@ class Cluster:
             assert plan.step(until_s), f"nothing can happen, and it is not so; {self._who_waits()}"
 
     def note_defect(self, error):
-        """A process has raised this, and another one hears of it: it does not end there, if it is an assertion."""
-        if isinstance(error, AssertionError):
+        """A process has raised this, and another one hears of it. If it is a mistake, it does not end there."""
+        if isinstance(error, AssertionError | AttributeError | LookupError | TypeError):
             self.schedule.failures.append(error)
 
     def fate_of_call(self, call):

@@ -1,7 +1,6 @@
-"""The runtime's own transport under a hostile network, without Ray: no message and no snapshot is lost or wrong."""
+"""The runtime's own transport under a hostile network, on the fake: no message and no snapshot is lost or wrong."""
 
-import threading
-import time
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rayshot.protocol.collecting import ProcessJoined, SendBegin, SnapshotWanted
 from rayshot.protocol.events import BatchAcknowledged
 from rayshot.protocol.identity import CHANDY_LAMPORT, COORDINATOR, SnapshotId
 from rayshot.runtime.actor.channels import ActorChannel, Channels
@@ -18,15 +16,14 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
-from rayshot.runtime.door import door
-from rayshot.runtime.wire.host_identity import Joined
 from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
-from tests.runtime.network import Actor, Network
+from tests.fake.threads import TIME
+from tests.runtime.network import network
 from tests.runtime.one_process import CODEC
 
 SCHEDULES = 150
-CHOICES = st.binary(min_size=800, max_size=800)
+CHOICES = st.binary(min_size=1500, max_size=1500)
 GIVEN = {"max_examples": SCHEDULES, "deadline": None, "derandomize": True, "database": None}
 
 
@@ -34,61 +31,58 @@ GIVEN = {"max_examples": SCHEDULES, "deadline": None, "derandomize": True, "data
 @settings(**GIVEN)
 @given(CHOICES)
 def test_whatever_the_network_does_all_is_handled_once_in_order_and_each_snapshot_is_a_cut(choices):
-    run(choices)
+    with run(choices):
+        pass
 
 
-def run(choices):
-    with pytest.MonkeyPatch.context() as patch:
-        for limit in ("START", "MIN", "MAX"):
-            patch.setattr(credit, f"CREDIT_MESSAGES_{limit}", 2)  # it is used up again and again
-        network = Network(choices)
-        patch.setattr(transport.threading, "Timer", timer_of(network))
-        patch.setattr(transport, "DUE", ((1, 1), (1, 1)))  # as if each message were a large one: two calls under way
-        network.run()
-    network.check_rest()
-    return network
-
-
-def timer_of(network):
-    """A timer that fires at some time."""
-    return lambda _s, fire, args: SimpleNamespace(start=lambda: network.due.append(lambda: fire(*args)), daemon=True)
+@contextmanager
+def run(choices=()):
+    with network(choices) as chatting:
+        with pytest.MonkeyPatch.context() as patch:
+            for limit in ("START", "MIN", "MAX"):
+                patch.setattr(credit, f"CREDIT_MESSAGES_{limit}", 2)  # it is used up again and again
+            patch.setattr(
+                transport, "DUE", ((1, 1), (1, 1))
+            )  # as if each message were a large one: two calls under way
+            chatting.run()
+        chatting.check_rest()
+        yield chatting
 
 
 def test_a_host_takes_nothing_that_was_sent_in_another_life():
-    bob = run([]).actors["bob"]
-    bob.process.identity = replace(bob.process.identity, incarnation=2)
-    message = CODEC.tell("hear", ("driver:1", 1))
-    answers = {bob.host._take(pack_packet("driver:1", life, 1, 1, message)).status for life in (1, 3)}
-    assert answers == {Status.STOPPED}
+    with run() as chatting:
+        bob = chatting.hosts["bob"]
+        bob._process.identity = replace(bob._process.identity, incarnation=2)
+        message = CODEC.tell("hear", ("driver:1", 1))
+        answers = {bob._take(pack_packet("driver:1", life, 1, 1, message)).status for life in (1, 3)}
+        assert answers == {Status.STOPPED}
 
 
 def test_a_host_that_is_told_twice_to_go_back_to_the_same_life_does_so_once(monkeypatch):
-    bob = run([]).actors["bob"]
-    monkeypatch.setattr(Embodiment, "leave", lambda *_: pytest.fail("it has gone back already"))
-    bob.host._reloading, bob.host._node = threading.Lock(), "near"
-    plan = SimpleNamespace(snapshot=SnapshotId(1, COORDINATOR, 1))
-    assert bob.host.go_back(Issuer(1, 0), bob.process.identity, plan) == "near"
+    with run() as chatting:
+        bob = chatting.hosts["bob"]
+        monkeypatch.setattr(Embodiment, "leave", lambda *_: pytest.fail("it has gone back already"))
+        plan = SimpleNamespace(snapshot=SnapshotId(1, COORDINATOR, 1))
+        assert bob.go_back(Issuer(1, 0), bob._process.identity, plan) == bob._node
 
 
-def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_for_it(monkeypatch):
-    network = run([])
-    coordinator = network.coordinator
-    alice = network.actors["alice"].process
-    alice.cell.instance.sent["dave"] = 1
-    alice.channel("dave").append(CODEC.tell("hear", ("alice", 1)))  # so the cut has dave, who is not born yet
-    coordinator.tell(SnapshotWanted(CHANDY_LAMPORT))
-    (snapshot,) = coordinator.collector.open_snapshots
-    effects = coordinator.collector.handle(ProcessJoined("dave"))
-    begun = [(one.snapshot, one.floor, one.inputs, one.quiet) for one in effects if isinstance(one, SendBegin)]
-    assert [one for one, *_ in begun] == [snapshot]
-    monkeypatch.setattr(door, "find", lambda _name: None)
-    monkeypatch.setattr(door, "get", lambda _answer: Joined(0, begun, []))
-    monkeypatch.setattr(type(coordinator), "told_join", lambda *_: None, raising=False)
-    dave = network.actors["dave"] = Actor("dave", network)
-    dave.host._ray_name = dave.host._node = "dave"
-    dave.host._join(dave.process)
-    network.run()
-    assert coordinator.committed == [snapshot]
+def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_for_it():
+    with run() as chatting:
+        alice, coordinator = chatting.hosts["alice"]._process, chatting.coordinator
+        with alice.runner.lock:
+            alice.cell.instance.sent["dave"] = 1
+        alice.channel("dave").append(CODEC.tell("hear", ("alice", 1)))  # so the cut has dave, who is not born yet
+        chatting.handle.snapshot.remote(CHANDY_LAMPORT)
+        chatting.run(until=lambda: coordinator.collector.open_snapshots)
+        (snapshot,) = coordinator.collector.open_snapshots
+        records = chatting.cluster.withheld["record"] = []
+        chatting.make("dave")
+        chatting.run(until=lambda: "dave" in coordinator.bodies.get(snapshot, ()))
+        del chatting.cluster.withheld["record"]
+        for come in records:
+            come()
+        chatting.run()
+        assert coordinator.committed == [snapshot]
 
 
 # Wrong versions, each of which the test above must notice -----------------------------------------------------------
@@ -102,7 +96,7 @@ def release_twice(channel, last):
 def settle_out_of_order(channel, sender, batch, answer):
     with channel.lock:
         channel.in_flight.pop(batch.first, None)
-        channel.unprocessed.heard(answer.processed, channel.transported, time.monotonic())
+        channel.unprocessed.heard(answer.processed, channel.transported, TIME.monotonic())
         sender.acknowledged(channel, batch.last, batch, answer)
         channel.flush()
 
@@ -153,7 +147,8 @@ def test_a_wrong_transport_is_noticed(wrong, monkeypatch):
     @settings(**GIVEN, phases=[Phase.generate])
     @given(CHOICES)
     def find(choices):
-        run(choices)
+        with run(choices):
+            pass
 
     with pytest.raises(AssertionError):
         find()
@@ -172,18 +167,20 @@ def limits(monkeypatch):
 
 def fill_one_who_handles_nothing():
     """Sixty-four messages for bob, four times his credit; then he handles them. Returns his bytes before that."""
-    network = run([])
-    alice, bob = network.actors["alice"], network.actors["bob"]
-    first = alice.process.cell.instance.sent["bob"] + 1
-    for number in range(first, first + 64):
-        alice.process.channel("bob").append(CODEC.tell("hear", ("alice", number, bytes(MESSAGE_BYTES))))
-    for _ in range(1_000):  # bob handles nothing; alice asks again and again how far he is, as long as she may not send
-        if network.due:
-            network.due.pop(0)()
-    waiting = bob.process.channels.mailbox.size_bytes
-    network.run()
-    assert bob.process.cell.instance.got["alice"] == list(range(1, first + 64))
-    return waiting
+    with run() as chatting:
+        alice, bob = (chatting.hosts[name]._process for name in ("alice", "bob"))
+        first = alice.cell.instance.sent["bob"] + 1
+        alice.channel("bob").append(CODEC.tell("hear", ("alice", first)))
+        chatting.run()  # and alice hears that bob may have more than two messages
+        alice.channel("bob").append(CODEC.tell("wait", ()))
+        for number in range(first + 1, first + 65):
+            alice.channel("bob").append(CODEC.tell("hear", ("alice", number, bytes(MESSAGE_BYTES))))
+        chatting.cluster.schedule.pass_s(10.0)  # alice asks again and again how far he is, as long as she may not send
+        waiting = bob.channels.mailbox.size_bytes
+        chatting.goes_on.set()
+        chatting.run()
+        assert bob.cell.instance.got["alice"] == list(range(1, first + 65))
+        return waiting
 
 
 def test_no_more_than_its_credit_and_a_batch_waits_at_a_receiver_that_handles_nothing(limits):
