@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from benchmarks.peers.plot import draw_peers
 from benchmarks.plots.chaos import draw_chaos, draw_healing
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_log, draw_restore
-from benchmarks.plots.growth import draw_growth
+from benchmarks.plots.growth import draw_growth, draw_scale
 from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages, draw_metrics
 from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_proving, draw_snapshot
@@ -26,6 +26,7 @@ _DRAWINGS = {
     "capture": draw_capture,
     "proving": draw_proving,
     "growth": draw_growth,
+    "scale": draw_scale,
     "interval": draw_interval,
     "backlog": draw_backlog,
     "durable": draw_durable,

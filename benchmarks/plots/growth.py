@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from benchmarks.plots.style import OURS, PLAIN, plain
 from benchmarks.report import Report
+from benchmarks.scale import JOIN, RECOVERY, SNAPSHOT
 
 
 def draw_growth(report: Report) -> Any:
@@ -43,6 +44,26 @@ def draw_growth(report: Report) -> Any:
         axes.set_xlabel(x)
         axes.set_title(title)
         axes.legend(loc="upper left", fontsize=8)
+    return figure
+
+
+def draw_scale(report: Report) -> Any:
+    """The work of a coordinator, a line for each deed."""
+    figure, axes = plt.subplots(figsize=(7, 4.4))
+    actors = np.array(report.samples("actors"))
+    for deed, color, mark in zip((SNAPSHOT, RECOVERY, JOIN), ("#0a3069", "#bf8700", "#1a7f37"), "osD", strict=True):
+        calls = np.array(report.samples(deed))
+        axes.plot(actors, calls, color=color, marker=mark, markersize=4, linewidth=1.2, label=deed)
+        if deed != JOIN:
+            axes.plot(actors, calls[0] * actors / actors[0], color=PLAIN, linewidth=5, alpha=0.3, zorder=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    axes.grid(visible=True, axis="x")
+    axes.set_xlabel("actors, ten on a node")
+    axes.set_title("calls in the coordinator; grey: linear")
+    axes.legend(loc="upper left", fontsize=8)
     return figure
 
 
