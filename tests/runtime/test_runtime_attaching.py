@@ -1,6 +1,5 @@
-"""The drivers of a process, and what they remember, without Ray."""
+"""The drivers of a process, and what they remember, on the fake."""
 
-import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,23 +14,22 @@ from rayshot.runtime.driver import life as driver_life
 from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.host_identity import Ending, Offer
 from rayshot.runtime.wire.states import LOADING, RUNNING
-from tests.runtime.going_back import DIED, Thing, World
+from tests.fake.threads import Event, Thread
+from tests.runtime.going_back import DIED, Thing, going_back
 
 
 @pytest.fixture
-def world(monkeypatch):
-    world = World(monkeypatch)
-    yield world
-    world.close()
+def world():
+    with going_back() as world:
+        yield world
 
 
 def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world, monkeypatch):
-    asked, answers, found = threading.Event(), threading.Event(), []
+    answers, found = Event(), []
     silent = SimpleNamespace(state=SimpleNamespace(remote=lambda: None))
 
     def get_answer(_call, _whom):
-        asked.set()
-        assert answers.wait(60)
+        answers.wait()
         raise DIED
 
     monkeypatch.setattr(ports, "find_coordinator", lambda _system: silent)
@@ -42,17 +40,14 @@ def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world
         with pytest.raises(SystemStopped, match="'silent' cannot be attached to"):
             ports.driver_port("silent")
 
-    waiting = threading.Thread(target=attach)
-    waiting.start()
-    assert asked.wait(60)
-    making = threading.Thread(target=lambda: found.append(ports.driver_port()))
-    making.start()
-    making.join(60)
-    found_meanwhile = list(found)
+    waiting = Thread(attach)
+    waiting.begin()
+    assert waiting.waits_for
+    Thread(lambda: found.append(ports.driver_port())).begin()
+    assert found == [world.port]
     answers.set()
-    waiting.join()
-    making.join()
-    assert found_meanwhile == [world.port]
+    world.settle()
+    assert not waiting.waits_for
 
 
 def test_of_actors_that_were_made_and_have_ended_a_driver_remembers_only_why_the_last_ones_ended(world, monkeypatch):
@@ -80,25 +75,24 @@ def remembering(world, names):
     tables |= {"machine": session.machine._channels}
     tables |= {name: getattr(session.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
     kinds = dict | set | WeakValueDictionary
-    return {name for name, table in tables.items() if isinstance(table, kinds) and names & set(table)}
+    return {name for name, table in tables.items() if issubclass(type(table), kinds) and names & set(table)}
 
 
 def test_a_driver_of_a_system_that_stops_forgets_actors_that_it_kills(monkeypatch):
-    world = World(monkeypatch, heals=False)
     monkeypatch.setattr(driver_life, "ENDED_KEPT_MAX", 2)
     names = {f"thing-{number}" for number in range(5)}
-    for name in sorted(names):
-        thing = Thing.options(name=name).remote(1)
-        thing.take.tell(2)
-        world.settle()
-        rayshot.kill(thing)
-        world.settle()
-        world.hosts[name].die()
-        world.settle()
-    del thing
-    assert remembering(world, names) == {"ended"}
-    assert world.port.life.ended.keys() == {"thing-3", "thing-4"}
-    world.close()
+    with going_back(heals=False) as world:
+        for name in sorted(names):
+            thing = Thing.options(name=name).remote(1)
+            thing.take.tell(2)
+            world.settle()
+            rayshot.kill(thing)
+            world.settle()
+            world.cluster.die(world.hosts[name].run.process)
+            world.settle()
+        del thing
+        assert remembering(world, names) == {"ended"}
+        assert world.port.life.ended.keys() == {"thing-3", "thing-4"}
 
 
 def test_a_handle_that_the_program_has_dropped_is_not_remembered(world):
@@ -108,19 +102,18 @@ def test_a_handle_that_the_program_has_dropped_is_not_remembered(world):
 
 
 def test_an_actor_that_ends_while_a_driver_connects_to_it_is_not_remembered(monkeypatch):
-    world = World(monkeypatch, "alice", heals=False)
-    tell = world.handle("alice").take.tell
+    with going_back("alice", heals=False) as world:
 
-    def end_meanwhile(_hello):
-        with world.session.lock:
-            world.port.life.end("alice", Ending("it ended"))
-        return Offer(frozenset({"take"}), frozenset(), 7)
+        def end_meanwhile(_hello):
+            with world.session.lock:
+                world.port.life.end("alice", Ending("it ended"))
+            return Offer(frozenset({"take"}), frozenset(), 7)
 
-    monkeypatch.setattr(door, "get", end_meanwhile)
-    tell(1)
-    world.settle()
-    assert remembering(world, {"alice"}) == {"ended"}
-    world.close()
+        monkeypatch.setattr(door, "get", end_meanwhile)
+        world.handle("alice").take.tell(1)
+        world.settle()
+        assert remembering(world, {"alice"}) == {"ended"}
+        monkeypatch.undo()
 
 
 @pytest.fixture

@@ -1,21 +1,18 @@
-"""What threads of a program do while its system goes back to a snapshot, without Ray."""
-
-import threading
+"""What threads of a program do while its system goes back to a snapshot, on the fake."""
 
 import pytest
 
 from rayshot.errors import SystemRecovering
 from rayshot.runtime.driver.life import DriverLife
 from rayshot.runtime.driver.port import DriverPort
-from tests.runtime.going_back import Thing, World
-from tests.waiting import eventually
+from tests.fake.threads import Thread
+from tests.runtime.going_back import Thing, going_back, outcome
 
 
 @pytest.fixture
-def world(monkeypatch):
-    world = World(monkeypatch, "alice", "bob")
-    yield world
-    world.close()
+def world():
+    with going_back("alice", "bob") as world:
+        yield world
 
 
 def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
@@ -23,16 +20,14 @@ def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
     alice = world.handle("alice")
     alice.take.tell("x" * 300)
     world.settle()
-    waiting = threading.Thread(target=alice.take.tell, args=(1,))
-    waiting.start()
-    eventually(lambda: world.session.channel("alice").room._waiters)
+    waiting = Thread(alice.take.tell, (1,))
+    waiting.begin()
+    assert waiting.waits_for
     world.go_back()
     world.tell_news()
     world.settle()
-    eventually(lambda: world.session.channel("alice").room._waiters)
+    assert waiting.waits_for
     world.commit()
-    world.settle()
-    waiting.join(10)
     world.settle()
     assert world.contents("alice")[1:] == [1]
 
@@ -58,10 +53,11 @@ def test_an_actor_that_is_made_while_the_system_goes_back_is_made_in_its_next_li
 @pytest.mark.parametrize("name", [None, "made"])
 def test_an_actor_whose_process_started_just_before_a_rollback_is_made_in_the_next_life(world, monkeypatch, name):
     def start_late(*made, maker):
-        world.spawn(*made, maker=maker)
+        host = world.spawn(*made, maker=maker)
         if world.life == 1:
             world.go_back()
             world.settle()
+        return host
 
     monkeypatch.setattr("rayshot.runtime.driver.maker.spawn_host", start_late)
     made = Thing.options(**({} if name is None else {"name": name})).remote(1)
@@ -87,7 +83,7 @@ def test_a_call_whose_receiver_was_found_just_before_a_rollback_goes_to_the_proc
     monkeypatch.setattr(owner, method, find_early)
     ref = world.handle("alice").take.remote(1)
     world.settle()
-    assert ref.value == 1
+    assert outcome(ref) == 1
     assert world.contents("alice") == [1]
 
 
@@ -96,11 +92,10 @@ def test_an_actor_with_a_name_is_made_when_the_system_is_back(world, monkeypatch
     with pytest.raises(SystemRecovering, match="no news of its next life"):
         Thing.options(name="made").remote(1)
     monkeypatch.setattr("rayshot.runtime.driver.session.RECOVERY_WAIT_S", 60.0)
-    making = threading.Thread(target=lambda: Thing.options(name="made").remote(1).take.tell(2))
-    making.start()
+    making = Thread(lambda: Thing.options(name="made").remote(1).take.tell(2))
+    making.begin()
+    assert making.waits_for
     world.begin()
-    world.settle()
-    making.join()
     world.settle()
     assert world.spawned == [(2, "made")]
     assert world.contents("made") == [1, 2]
@@ -117,14 +112,12 @@ def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world
     assert world.port.life.goes_back
     alice.take.tell(3)
     refs = []
-    calling = threading.Thread(target=lambda: refs.append(alice.take.remote(4)))
-    calling.start()
-    eventually(lambda: world.session.news._waiters)
+    calling = Thread(lambda: refs.append(alice.take.remote(4)))
+    calling.begin()
+    assert calling.waits_for
     world.begin("alice")
     world.settle()
-    calling.join(10)
-    world.settle()
-    assert refs[0].value == 4
+    assert outcome(refs[0]) == 4
     assert world.contents("alice") == [1, 2, 3, 4]
 
 
@@ -140,20 +133,23 @@ def test_a_call_does_not_wait_for_ever_for_a_system_that_goes_back(world):
 
 
 def test_who_waits_for_what_was_told_waits_again_for_what_had_arrived_in_an_earlier_life(world):
-    room, found = {name: world.session.channel(name).room for name in ("alice", "bob")}, []
+    found = []
     world.handle("alice").take.tell(1)
     world.settle()
+    late = world.cluster.withheld["receive"] = []
     world.handle("bob").take.tell(2)
     told = world.session.told()
-    waiting = threading.Thread(target=lambda: found.append(world.session.await_taken(told, 60.0)))
-    waiting.start()
-    eventually(lambda: room["bob"]._waiters)
+    waiting = Thread(lambda: found.append(world.session.await_taken(told, 60.0)))
+    waiting.begin()
+    assert waiting.waits_for
     world.go_back()
     world.tell_news()
-    alice = world.hosts["alice"]
-    while other := [event for event in world.events if getattr(event[0], "__self__", None) is not alice]:
-        world.happen(world.events.index(other[0]))
-    eventually(lambda: room["alice"]._waiters)
     world.settle()
-    waiting.join()
+    *of_others, of_bob = late
+    of_bob()
+    world.settle()
+    assert waiting.waits_for, "for alice, to whom it is told again"
+    for come in of_others:
+        come()
+    world.settle()
     assert found == [[]]

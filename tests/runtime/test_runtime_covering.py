@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.runtime.coordinator.requests import Committed
+from rayshot.runtime.door import door
 from rayshot.runtime.driver import exit as driver_exit
-from tests.runtime.going_back import World
+from tests.runtime.going_back import going_back
 
 pytestmark = pytest.mark.acceptance("P3")
 
@@ -53,13 +54,13 @@ def test_it_gives_up_at_its_limit(monkeypatch):
 
 @pytest.mark.parametrize("advances", [True, False])
 def test_a_snapshot_that_holds_all_is_enough_only_if_the_system_never_goes_back_behind_it(monkeypatch, advances):
-    world = World(monkeypatch, "alice")
-    committed = world.put(Committed(SimpleNamespace(advances=advances), {"alice": 1}, frozenset(), {}))
-    world.coordinator.snapshot = SimpleNamespace(remote=lambda order: committed)
-    world.handle("alice").take.tell(1)
-    world.settle()
-    assert driver_exit.await_covered(world.session, world.session.told(), 0.5) == advances
-    world.close()
+    with going_back("alice") as world:
+        committed = door.put(Committed(SimpleNamespace(advances=advances), {"alice": 1}, frozenset(), {}))
+        snapshot = SimpleNamespace(remote=lambda order: committed)
+        monkeypatch.setattr(world.coordinator, "snapshot", snapshot, raising=False)
+        world.handle("alice").take.tell(1)
+        world.settle()
+        assert driver_exit.await_covered(world.session, world.session.told(), 0.5) == advances
 
 
 class Ending:
