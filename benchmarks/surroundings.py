@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 
-from rayshot.format.keys import new_private_key
+from rayshot.keys.signing import new_private_key
 from tests.places.s3_server import CREDENTIALS, S3Server, running_s3_server
 
 NODES, CPUS = 3, 8

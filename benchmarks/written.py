@@ -9,7 +9,8 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
-from rayshot.format.manifest import ActorEntry, CapturedState, ChannelEntry, Manifest
+from rayshot.format.entries import ActorEntry, CapturedState, ChannelEntry
+from rayshot.format.manifest import Manifest
 from rayshot.format.pickling import dump_message, dump_state
 from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId

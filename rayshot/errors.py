@@ -21,6 +21,12 @@ class RayshotError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.evidence)
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """The error as JSON, in the place of a document that was asked for."""
+        reason = {"reason": self.evidence["reason"]} if "reason" in self.evidence else {}
+        return {"error": {"kind": self.kind, "message": self.message, **reason}}
+
     def anew(self) -> Self:
         """Another error that says the same: an error that is kept is raised so, again and again, and from any thread.
 

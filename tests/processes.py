@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 START = multiprocessing.get_context("forkserver")
 """Not plain forks: one of a process that had used a cloud could not use one."""
 
-START.set_forkserver_preload(["tests.format.judge", "tests.snapshots.victims"])  # in one place, as the last call counts
+START.set_forkserver_preload(["tests.inert.judge", "tests.snapshots.victims"])  # in one place, as the last call counts
 
 
 def end_server() -> None:

@@ -44,9 +44,9 @@ from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.world.coordinator import Coordinator, reported
-from rayshot.simulation.world.packets import Acknowledgement, Packet, Stored
+from rayshot.simulation.bodies.application import AccountMessage, Received, Sent, SimulatedAccount, Step
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
+from rayshot.simulation.world.packets import Acknowledgement, Packet, StoredCut
 
 
 def run_exercise(
@@ -109,9 +109,9 @@ class _Exercise:
         self.numbers: dict[SnapshotId, int] = {}
         self.recorded: dict[str, set[SnapshotId]] = {name: set() for name in self.receivers}
         self.complete: dict[SnapshotId, RecordedSnapshot] = {}
-        self.coordinator = Coordinator(1, Collector(1), self)
+        self.coordinator = WorldCoordinator(1, Collector(1), self)
         self.processes = {
-            name: AccountProcess(name, Participant(name), self, Account(name, topology.processes[name], known))
+            name: AccountProcess(name, Participant(name), self, SimulatedAccount(name, topology.processes[name], known))
             for name, known in self.receivers.items()
         }
         for name, known in self.receivers.items():
@@ -242,7 +242,7 @@ class _Exercise:
     def wake(self, process: AccountProcess) -> None:
         """Nothing waits for a later moment: `_settle` leaves nothing."""
 
-    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """Nobody watches."""
 
     def answer(self, process: AccountProcess, driver: str) -> None:
@@ -259,17 +259,17 @@ class _Exercise:
 
     # What the coordinator asks for: see its Surroundings -------------------------------------------------
 
-    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+    def begin(self, coordinator: WorldCoordinator, process: str, begun: Begun) -> None:
         """No snapshot of a process has helpers: its markers bring the news."""
         raise AssertionError(f"{coordinator} tells {process} of {begun}")
 
-    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def everybody_recorded(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """Nobody was stopped."""
 
-    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def opened(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """It has its number already."""
 
-    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+    def store(self, coordinator: WorldCoordinator, stored: StoredCut) -> None:
         """Read the answer off the cut."""
         snapshot = stored.cut.snapshot
         tokens = {name: state.balance for name, state in sorted(stored.states.items()) if state is not None}
@@ -279,7 +279,7 @@ class _Exercise:
         self.complete[snapshot] = RecordedSnapshot(self.numbers[snapshot], snapshot.initiator, tokens, messages)
         coordinator.tell(SnapshotStored(snapshot))
 
-    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+    def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
         """Tell all processes that a snapshot ended."""
         assert stored is not None, f"{coordinator}: {end.snapshot} ended without a commit: {end.reason}: {end.detail}"
         for process in self.processes.values():

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from rayshot.analysis.query import Query, parse_query, refuse, system_for
 from rayshot.analysis.selection import LATEST, SELECTION_OPTIONS
 from rayshot.errors import ConfigError
-from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
-from rayshot.format.key_files import read_text
+from rayshot.keys.encryption import EncryptionKey, parse_encryption_keys
+from rayshot.keys.files import read_text
+from rayshot.keys.finder import find_encryption_keys
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.catalog import open as open_storage

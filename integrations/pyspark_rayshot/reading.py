@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from pyspark_rayshot.options import ReadOptions
-from rayshot.analysis.planning import Share
+from rayshot.analysis.planning import TableShare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SnapshotPartition(InputPartition):  # type: ignore[misc]  # Spark has no types
     """One task's share of the rows: an address and ids, never an open store."""
 
-    share: Share
+    share: TableShare
 
 
 class RowReader:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from rayshot.analysis.planning import Piece, read_entries, read_items
 from rayshot.analysis.query import Query
 from rayshot.analysis.view import Block, Cells, Column, Repeated
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.redaction import with_secrets_shown
+from rayshot.inert.redaction import with_secrets_shown
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.snapshot import Snapshot
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rayshot.analysis.pairs import Pair
 from rayshot.analysis.view import EVERY, Column, View, channel_bytes, channels, itself
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.entries import ActorEntry
 from rayshot.log.layout import writer_of
 from rayshot.snapshots.relation import actor_clock, clocks
 from rayshot.snapshots.snapshot import Snapshot
@@ -20,7 +20,7 @@ class ActorRow(NamedTuple):
     clock: int
 
 
-class Metric(NamedTuple):
+class SnapshotFigure(NamedTuple):
     """One figure of a snapshot."""
 
     name: str
@@ -42,8 +42,8 @@ def _actors(snapshot: Snapshot) -> Sequence[ActorRow]:
     return [ActorRow(entry.name, entry, actor_clock(known.get(entry.name, {}))) for entry in snapshot.manifest.actors]
 
 
-def _metrics(snapshot: Snapshot, _: Any) -> Iterable[Metric]:
-    return (Metric(name, float(number)) for name, number in snapshot.stats.items())
+def _metrics(snapshot: Snapshot, _: Any) -> Iterable[SnapshotFigure]:
+    return (SnapshotFigure(name, float(number)) for name, number in snapshot.stats.items())
 
 
 def _neighbours(pair: Pair, _: Any) -> Iterable[Pair]:

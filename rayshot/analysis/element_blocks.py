@@ -13,8 +13,8 @@ from rayshot.analysis import values
 from rayshot.analysis.element_rows import Element, EntryRow, elements_of
 from rayshot.analysis.state_views import AttributeRow, attribute_rows
 from rayshot.analysis.view import Block, Cells, Column, Repeated
-from rayshot.format.jsonable import LONG_MAX, LONG_MIN
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.entries import ActorEntry
+from rayshot.inert.jsonable import LONG_MAX, LONG_MIN
 from rayshot.snapshots.snapshot import Snapshot
 
 ROWS = 4096

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from rayshot.analysis import values
 from rayshot.analysis.state_views import AttributeRow
-from rayshot.format.inert_record import Inert
-from rayshot.format.opaque import is_opaque
-from rayshot.format.redaction import may_be_secrets, shown
+from rayshot.inert.anatomy import is_numpy
+from rayshot.inert.record import Inert
+from rayshot.inert.redaction import may_be_secrets, shown
 
 _NAMES_AT_ONCE = 1_000
 
@@ -48,7 +48,7 @@ def elements_of(value: Any) -> Iterator[Element]:
         yield from _items(value)
     elif isinstance(value, set | frozenset):
         yield from (Element(f"{{{values.brief_json(item)}}}", None, None, None, item) for item in value)
-    elif isinstance(value, Inert) and not is_opaque(value):
+    elif isinstance(value, Inert) and not value.is_opaque:
         yield from _parts_of(value)
     elif is_object_array(value):
         yield from _array_items(value)
@@ -56,8 +56,7 @@ def elements_of(value: Any) -> Iterator[Element]:
 
 def is_object_array(value: Any) -> bool:
     """Whether `value` is a numpy array of any objects."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind == "O"
+    return is_numpy(value) and bool(value.dtype.kind == "O")
 
 
 def _parts_of(record: Inert) -> Iterator[Element]:

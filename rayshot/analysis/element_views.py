@@ -10,8 +10,8 @@ from rayshot.analysis.element_blocks import entry_blocks
 from rayshot.analysis.element_rows import EntryRow, elements_of, is_object_array
 from rayshot.analysis.state_views import AttributeRow, attribute_rows
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
-from rayshot.format.jsonable import hides_a_field
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.entries import ActorEntry
+from rayshot.inert.redaction import hides_a_field
 from rayshot.snapshots.snapshot import Snapshot
 
 VALUES_MAX = 1 << 24

@@ -20,7 +20,7 @@ from rayshot.analysis.plain_json import as_json_arrays
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.errors import BadManifest
 from rayshot.format.codec import Frame, RecordedMessage, recorded_message, unpack_messages
-from rayshot.format.redaction import name_taken
+from rayshot.inert.redaction import name_taken
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.snapshot import Snapshot
 

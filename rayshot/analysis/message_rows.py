@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from rayshot.analysis import values
 from rayshot.format.codec import RecordedMessage
-from rayshot.format.manifest import ChannelEntry
-from rayshot.format.redaction import shown_call
+from rayshot.format.entries import ChannelEntry
+from rayshot.inert.redaction import shown_call
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.channel_state import ChannelState
 

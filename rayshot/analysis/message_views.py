@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rayshot.analysis import values
 from rayshot.analysis.message_rows import PART_BYTES, PART_MESSAGES, PARTS_MAX, MessagePart, MessageRow
 from rayshot.analysis.view import EVERY, Block, Column, View, channel_bytes, channels
-from rayshot.format.manifest import ChannelEntry
+from rayshot.format.entries import ChannelEntry
 from rayshot.snapshots.snapshot import Snapshot
 
 

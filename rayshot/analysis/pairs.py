@@ -12,7 +12,8 @@ from typing import NamedTuple
 from rayshot.analysis.selection import Selection
 from rayshot.analysis.view import channel_bytes
 from rayshot.errors import Incomparable, SnapshotNotFound
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
+from rayshot.format.entries import ActorEntry, ChannelEntry
+from rayshot.format.manifest import Manifest
 from rayshot.log.records import CommitRecord
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import SystemView

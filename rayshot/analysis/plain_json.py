@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 
     raise ConfigError("tables need msgspec: pip install 'rayshot[tables]'") from error
 
-from rayshot.format.jsonable import TEXT_LENGTH_MAX
+from rayshot.inert.jsonable import TEXT_LENGTH_MAX
 
 _LONG_MAX = 2**63 - 1
 _FLOAT_MIN, _FLOAT_MAX = 1e-4, 1e16

@@ -13,7 +13,7 @@ from typing import Any
 from rayshot.analysis.pairs import Pair, pair_up, require_step
 from rayshot.analysis.query import Query
 from rayshot.errors import ActorNotFound, NotFound
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.records import CommitRecord
 from rayshot.places.calls import AT_ONCE, several_at_once
 from rayshot.places.kinds import open_store
@@ -51,7 +51,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TableShare:
     """The part of a table that one task reads."""
 
     url: str
@@ -76,7 +76,7 @@ def plan(
     system: SystemView,
     keys: Sequence[EncryptionKey] | None = None,
     ends: Mapping[str, int] | None = None,
-) -> list[Share]:
+) -> list[TableShare]:
     """Divide what `query` selects into at least one share; it is empty only if the system has no snapshot.
 
     `system` may be as of a moment; then all shares are too. `keys` open encrypted snapshots; None means those of the
@@ -91,17 +91,17 @@ def plan(
     if not shares and query.entry and query.conditions:
         # This raises if an option names something that is nowhere; conditions that nothing fits give an empty table.
         next(_cut(system, whole, replace(query, conditions=()), keys), None)
-    return shares or [Share(system.url, system.name, (), system.end)]
+    return shares or [TableShare(system.url, system.name, (), system.end)]
 
 
 def divide(
     query: Query, system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None = None
-) -> list[Share]:
+) -> list[TableShare]:
     """Cut what `query` selects of whole pieces into shares of about SHARE_BYTES; none if it selects nothing.
 
     Raises as `plan`.
     """
-    return [Share(system.url, system.name, some, system.end) for some in _pack(_cut(system, pieces, query, keys))]
+    return [TableShare(system.url, system.name, some, system.end) for some in _pack(_cut(system, pieces, query, keys))]
 
 
 def read_entries(

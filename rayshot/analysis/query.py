@@ -11,7 +11,7 @@ from rayshot.analysis.view import ENTRY_OPTIONS, Block, Column, View
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
-from rayshot.format.redaction import check_hidden
+from rayshot.inert.redaction import check_hidden
 from rayshot.log.records import CommitRecord
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import Storage, SystemView

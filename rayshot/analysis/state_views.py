@@ -8,9 +8,9 @@ from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
-from rayshot.format.content_digest import content_digest
-from rayshot.format.manifest import ActorEntry
-from rayshot.format.redaction import Redacted, shown
+from rayshot.format.entries import ActorEntry
+from rayshot.inert.digest import content_digest
+from rayshot.inert.redaction import Redacted, shown
 from rayshot.snapshots.diff import WHOLE_STATE
 from rayshot.snapshots.snapshot import Snapshot
 

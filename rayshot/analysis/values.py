@@ -5,14 +5,13 @@ import json
 import math
 import sys
 from collections import deque
-from collections.abc import Iterable
 from json.encoder import encode_basestring
 from typing import Any
 
-from rayshot.format.inert_record import HandleRecord, Inert
-from rayshot.format.inert_times import Zone, ZonedTime
-from rayshot.format.jsonable import LONG_MAX, LONG_MIN, NODES_MAX, rendered
-from rayshot.format.opaque import public_name
+from rayshot.inert.anatomy import anatomy_of, is_numpy
+from rayshot.inert.jsonable import LONG_MAX, LONG_MIN, NODES_MAX, rendered
+from rayshot.inert.record import HandleRecord, Inert
+from rayshot.inert.times import Zone, ZonedTime
 
 TEXT_LENGTH_MAX = 1 << 24
 """The longest text in one cell, in characters."""
@@ -36,7 +35,7 @@ def sound_text(text: str) -> str:
 def type_name(value: Any) -> str:
     """The name of the value's class, "module.Class"; without the module for a builtin class."""
     if isinstance(value, Inert):
-        return "(global)" if value.args is None and value.state is None else sound_text(public_name(value))
+        return "(global)" if value.args is None and value.state is None else sound_text(value.public_name)
     if isinstance(value, HandleRecord):
         return "rayshot.ActorHandle"
     if isinstance(value, Zone):
@@ -121,7 +120,11 @@ def size_bytes(value: Any) -> int:
         if isinstance(item, str | bytes | bytearray | memoryview) or not isinstance(item, _SCALARS):
             seen.add(id(item))
         total += _own_bytes(item)
-        waiting.extend(_parts(item))
+        found = anatomy_of(item)
+        if found is not None:
+            _, parts, order = found
+            waiting += parts
+            waiting += item.values() if order == "keyed" else ()
     return total
 
 
@@ -159,21 +162,6 @@ def _own_bytes(item: Any) -> int:
         return len(item.class_name)
     if isinstance(item, HandleRecord):
         return len(item.system) + len(item.name)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(item, numpy.ndarray | numpy.generic):
+    if is_numpy(item):
         return int(item.nbytes)
     return len(str(item))  # dates, decimals, paths and the like
-
-
-def _parts(item: Any) -> Iterable[Any]:
-    """The parts of `item`."""
-    if isinstance(item, dict):
-        return (*item, *item.values())
-    if isinstance(item, list | tuple | set | frozenset | deque):
-        return item
-    if isinstance(item, Inert):
-        return (item.args, item.kwargs, item.state, item.items, item.entries)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(item, numpy.ndarray) and item.dtype == object:
-        return list(item.flat)
-    return ()

@@ -19,8 +19,8 @@ except ModuleNotFoundError as error:
 from rayshot.analysis.batches import arrow_schema, to_batches
 from rayshot.analysis.query import option_texts, parse_query
 from rayshot.analysis.view import EVERY, Column
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.redaction import show_secrets
+from rayshot.inert.redaction import show_secrets
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.properties import Property, judge
 from rayshot.properties.property import require_stable
 from rayshot.protocol.identity import SnapshotId

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from rayshot.analysis import values
 from rayshot.errors import ConfigError
-from rayshot.format.manifest import ActorEntry, ChannelEntry
+from rayshot.format.entries import ActorEntry, ChannelEntry
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.state import captured_bytes
 

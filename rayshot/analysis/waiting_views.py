@@ -7,8 +7,8 @@ from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
-from rayshot.format.manifest import ActorEntry
-from rayshot.format.redaction import shown_calls, shown_timers
+from rayshot.format.entries import ActorEntry
+from rayshot.inert.redaction import shown_calls, shown_timers
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.state import RecordedLetter, read_calls, read_dead_letters, read_timers
 

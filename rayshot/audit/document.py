@@ -13,7 +13,7 @@ import zstandard
 from blake3 import blake3
 
 from rayshot.audit.findings import Unproved
-from rayshot.format.walking import ContainerBudget, count_documents
+from rayshot.format.msgpack_walk import ContainerBudget, count_documents
 
 MANIFEST_FORMAT = 1
 CHUNK_BYTES_MAX = 64 << 20

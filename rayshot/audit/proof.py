@@ -10,7 +10,8 @@ from rayshot.audit.history import Traced, forget_strangers, from_common_cut, joi
 from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
 from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound, StoreError
-from rayshot.format.signing import Prover, verify
+from rayshot.format.envelope import verify
+from rayshot.keys.signing import Prover
 from rayshot.snapshots.snapshot import Snapshot
 
 NEIGHBOURS = 4

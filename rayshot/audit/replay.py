@@ -16,16 +16,16 @@ from rayshot.audit.history import Traced
 from rayshot.audit.segment import Event, Fired, Handled, Sent
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec, Frame, read_messages
-from rayshot.format.inert import alike
-from rayshot.format.inert import read as read_inertly
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.entries import ActorEntry
 from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import dump_state, load_state
-from rayshot.model.calling_hooks import tell_of_restore
+from rayshot.inert.likeness import alike
+from rayshot.inert.reader import read as read_inertly
 from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
+from rayshot.model.hook_calls import tell_of_restore
 from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply

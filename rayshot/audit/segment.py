@@ -37,7 +37,7 @@ import msgpack
 
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.format.bounds import TIME_MAX_S
-from rayshot.format.walking import ContainerBudget, count_documents
+from rayshot.format.msgpack_walk import ContainerBudget, count_documents
 
 EVENTS_MAX = 4_000_000
 """At most this many events of one segment are judged; they and their clocks are in memory."""

@@ -6,12 +6,11 @@ import click
 from rich.console import Group as Lines
 from rich.text import Text
 
-from rayshot.cli import words
-from rayshot.cli.documents import dump
 from rayshot.cli.exits import FINE, UNSOUND
-from rayshot.cli.grid import Column, console, grid, heading, sections
-from rayshot.cli.json_option import json_option
+from rayshot.cli.grid import Header, console, grid, heading, sections
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.progress import progress_bar
+from rayshot.documents import words
 from rayshot.places.kinds import open_store
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
@@ -107,8 +106,8 @@ def _totals(found: Collection) -> dict[str, Tally]:
 
 def _table(system: str, found: Collection) -> Lines:
     removed = "would go" if found.dry_run else "removed"
-    columns = [Column("objects", rigid=True, style="bold")]
-    columns += [Column(name, number=True) for name in ("kept", "too young", "marked", removed)]
+    columns = [Header("objects", rigid=True, style="bold")]
+    columns += [Header(name, number=True) for name in ("kept", "too young", "marked", removed)]
     total = _totals(found)
     groups = [*sorted(found.groups.items()), ("all", Tallies(**total))]
     rows = [[kind, *(_cell(getattr(group, fate)) for fate in _FATES)] for kind, group in groups]

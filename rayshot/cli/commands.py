@@ -5,15 +5,17 @@ from typing import Any
 
 import click
 
-from rayshot.cli import documents
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, FINE, UNSOUND, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, picture_width, sections
-from rayshot.cli.json_option import json_option
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.listing import listing
 from rayshot.cli.secrets_option import secrets_option
+from rayshot.documents.changes import diff_document
+from rayshot.documents.snapshots import listing as listing_document
+from rayshot.documents.snapshots import snapshot_document
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
 from rayshot.snapshots.catalog import Storage, SystemView
 from rayshot.snapshots.catalog import open as open_storage
@@ -46,8 +48,8 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
     views = _views(open_storage(storage), system)
     found = {name: view.snapshots() if snapshot is None else [view.snapshot(snapshot)] for name, view in views.items()}
     if as_json:
-        document = documents.listing(storage, found)
-        click.echo(documents.dump(document))
+        document = listing_document(storage, found)
+        click.echo(dump(document))
     else:
         terminal, rows_max = console(), _rows_max(everything=everything)
         parts = [[listing(name, rows, width=terminal.width, rows_max=rows_max)] for name, rows in found.items()]
@@ -67,7 +69,7 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     if as_json:
-        click.echo(documents.dump(documents.snapshot_document(found)))
+        click.echo(dump(snapshot_document(found)))
     else:
         terminal = console()
         width = picture_width(terminal)
@@ -85,7 +87,7 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     if as_json:
-        click.echo(documents.dump(graph_document(found)))
+        click.echo(dump(graph_document(found)))
     else:
         console().print(graph(found, rows_max=_rows_max(everything=everything)))
 
@@ -113,7 +115,7 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
         code = exit_code(error)
         fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # exit code 1 says that the snapshots differ
     if as_json:
-        click.echo(documents.dump(documents.diff_document(old.system, found)))
+        click.echo(dump(diff_document(old.system, found)))
     else:
         terminal, rows_max = console(), _rows_max(everything=everything)
         terminal.print(difference(old.system, found, rows_max=rows_max, picture_width=picture_width(terminal)))

@@ -2,10 +2,10 @@
 
 import click
 
-from rayshot.cli import words
-from rayshot.cli.documents import dump, row
-from rayshot.cli.json_option import json_option
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.progress import progress_bar
+from rayshot.documents import words
+from rayshot.documents.snapshots import row
 from rayshot.snapshots.upkeep.copying import copy as copy_to
 
 

@@ -7,11 +7,11 @@ import click
 from rich.console import Group
 from rich.text import Text
 
-from rayshot.cli import words
 from rayshot.cli.exits import INTERRUPTED
-from rayshot.cli.grid import Column, console, grid, heading, sections
+from rayshot.cli.grid import Header, console, grid, heading, sections
 from rayshot.cli.reaching import keep_terminal
 from rayshot.demo import SYSTEM
+from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.places.kinds import open_store
 from rayshot.snapshots.catalog import SystemView
@@ -66,9 +66,9 @@ def _money(view: SystemView) -> Group:
 
     snapshots = view.snapshots()
     columns = [
-        Column("snapshot", rigid=True, style="bold"),
-        Column("label"),
-        *(Column(name, number=True) for name in ("messages in flight", "held", "on its way", "together")),
+        Header("snapshot", rigid=True, style="bold"),
+        Header("label"),
+        *(Header(name, number=True) for name in ("messages in flight", "held", "on its way", "together")),
     ]
     rows = []
     for one in snapshots:

@@ -6,9 +6,9 @@ from itertools import islice
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rayshot.cli import words
-from rayshot.cli.grid import Cell, Column, facts, grid, heading, left_out, sections
+from rayshot.cli.grid import Cell, Header, facts, grid, heading, left_out, sections
 from rayshot.cli.pictures import flows
+from rayshot.documents import words
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.state import RecordedLetter, read_dead_letters
@@ -56,7 +56,7 @@ def _actors(snapshot: Snapshot, rows_max: int | None) -> tuple[list[RenderableTy
     """The table of actors, and that of their dead letters."""
     actors = list(snapshot.actors.values())
     shown = actors[:rows_max]
-    columns = [Column("actor", style="bold"), Column("class"), Column("state size", number=True), Column("state")]
+    columns = [Header("actor", style="bold"), Header("class"), Header("state size", number=True), Header("state")]
     rows: list[list[Cell]] = []
     letters: list[list[Cell]] = []
     for actor in shown:
@@ -80,8 +80,8 @@ def _letters(actor: str, letters: list[RecordedLetter]) -> Iterator[list[Cell]]:
 
 def _letter_grid(rows: list[list[Cell]]) -> list[RenderableType]:
     names = ("sender", "receiver", "method", "reason")
-    columns = [Column("actor", style="bold"), Column("dead letters", number=True), Column("life", number=True)]
-    return [grid([*columns, *map(Column, names)], rows)] if rows else []
+    columns = [Header("actor", style="bold"), Header("dead letters", number=True), Header("life", number=True)]
+    return [grid([*columns, *map(Header, names)], rows)] if rows else []
 
 
 def _channels(channels: list[ChannelState], rows_max: int | None) -> list[RenderableType]:
@@ -91,10 +91,10 @@ def _channels(channels: list[ChannelState], rows_max: int | None) -> list[Render
     if rows_max is not None and len(channels) > rows_max:
         shown = sorted(channels, key=lambda channel: channel.count, reverse=True)[:rows_max]
     columns = [
-        Column("sender", style="bold"),
-        Column("receiver", style="bold"),
-        *(Column(name, number=True) for name in ("sent", "received", "in flight")),
-        Column("messages in flight"),
+        Header("sender", style="bold"),
+        Header("receiver", style="bold"),
+        *(Header(name, number=True) for name in ("sent", "received", "in flight")),
+        Header("messages in flight"),
     ]
     rows = [
         [*channel.channel, f"{channel.sent:,}", f"{channel.received:,}", f"{channel.count:,}", _messages(channel)]

@@ -7,12 +7,12 @@ import click
 from rich.console import Group
 from rich.text import Text
 
-from rayshot.cli import documents, words
 from rayshot.cli.exits import DIFF_DAMAGED, FINE, NOT_SO, UNSOUND, exit_code, fail
-from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
-from rayshot.cli.json_option import json_option
+from rayshot.cli.grid import ROWS_MAX, Header, console, grid, heading, left_out, sections
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.predicates import find_property
 from rayshot.cli.secrets_option import secrets_option
+from rayshot.documents import words
 from rayshot.errors import RayshotError
 from rayshot.properties import Detection, Verdict
 from rayshot.properties import detect as detect_in
@@ -51,7 +51,7 @@ def detect(
         code = exit_code(error)
         fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # exit code 1 says that it does not hold
     if as_json:
-        click.echo(documents.dump(_document(view.name, found)))
+        click.echo(dump(_document(view.name, found)))
     else:
         console().print(_shown(view.name, found, rows_max=None if everything else ROWS_MAX))
     raise click.exceptions.Exit(FINE if found.holds else NOT_SO)
@@ -59,7 +59,7 @@ def detect(
 
 def _shown(system: str, found: Detection, *, rows_max: int | None) -> Group:
     shown = found.verdicts if rows_max is None else found.verdicts[-rows_max:]
-    columns = [Column("snapshot", rigid=True, style="bold"), Column("holds", rigid=True), Column("why")]
+    columns = [Header("snapshot", rigid=True, style="bold"), Header("holds", rigid=True), Header("why")]
     rows = [(str(one.snapshot), Text(*_WORDS[one.holds]), one.why) for one in shown]
     lines = [Text(f" {words.printable(line)}") for line in _conclusions(found)]
     title = heading(system, found.asked.name, _kind(found))

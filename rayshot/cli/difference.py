@@ -1,17 +1,13 @@
 """`rayshot diff` as tables: what changed in actors, old and new, and how the channels moved on."""
 
-from itertools import takewhile
-from typing import Any
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rayshot.cli import words
-from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
+from rayshot.cli.grid import Cell, Header, grid, heading, left_out, sections
 from rayshot.cli.pictures import changes
-from rayshot.format.inert import alike
-from rayshot.format.manifest import ChannelEntry
-from rayshot.snapshots.diff import ABSENT, SnapshotDiff, ValueChange
+from rayshot.documents.changes import sides
+from rayshot.format.entries import ChannelEntry
+from rayshot.snapshots.diff import SnapshotDiff
 
 _RELATIONS = {
     "before": "the old one is before the new one",
@@ -38,37 +34,13 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
     if not rows:
         return []
     columns = [
-        Column("actor", style="bold"),
-        Column("attribute"),
-        Column("old", style="red"),
-        Column("new", style="green"),
+        Header("actor", style="bold"),
+        Header("attribute"),
+        Header("old", style="red"),
+        Header("new", style="green"),
     ]
     shown = rows[:rows_max]
     return [grid(columns, shown), *left_out(len(rows) - len(shown), "change")]
-
-
-def sides(change: ValueChange) -> tuple[str, str]:
-    """Old and new; for two dicts the items that differ, for two lists the items after their common start."""
-    old, new = change.shown
-    if type(old) is dict and type(new) is dict:
-        same = {key for key in old.keys() & new if alike(old[key], new[key])}
-        return _rest(_without(old, same), len(same)), _rest(_without(new, same), len(same))
-    if type(old) is list and type(new) is list:
-        start = sum(1 for _ in takewhile(lambda pair: alike(*pair), zip(old, new, strict=False)))
-        return _rest(old[start:], start), _rest(new[start:], start)
-    return _side(old), _side(new)
-
-
-def _side(value: Any) -> str:
-    return "(absent)" if value is ABSENT else words.value(value)
-
-
-def _without(mapping: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
-    return {key: value for key, value in mapping.items() if key not in keys}
-
-
-def _rest(rest: Any, same: int) -> str:
-    return f"({same:,} same) {words.value(rest)}" if same else words.value(rest)
 
 
 def _channels(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
@@ -76,9 +48,9 @@ def _channels(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
     if not changed:
         return []
     columns = [
-        Column("sender", style="bold"),
-        Column("receiver", style="bold"),
-        *(Column(name, number=True) for name in ("sent", "received", "in flight")),
+        Header("sender", style="bold"),
+        Header("receiver", style="bold"),
+        *(Header(name, number=True) for name in ("sent", "received", "in flight")),
     ]
     shown = changed[:rows_max]
     rows = [(*change.channel, *map(_move, _counters(change.old), _counters(change.new))) for change in shown]

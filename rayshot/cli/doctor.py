@@ -11,10 +11,10 @@ from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.cli.grid import console
 from rayshot.cli.json_option import json_option
 from rayshot.cli.reaching import address_option, cluster
-from rayshot.cli.words import printable
+from rayshot.documents.words import printable
 
 if TYPE_CHECKING:
-    from rayshot.doctor.findings import Finding
+    from rayshot.doctor.findings import Diagnosis
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -43,7 +43,7 @@ def doctor(storage: str | None, address: str | None, *, as_json: bool) -> None:
     raise click.exceptions.Exit(UNSOUND if any(one.level == "fail" for one in found) else FINE)
 
 
-def _print(found: "list[Finding]") -> None:
+def _print(found: "list[Diagnosis]") -> None:
     terminal, width = console(), max(len(one.what) for one in found)
     for one in found:
         line = Text.assemble((f"{one.level:4}", _STYLES[one.level]), f"  {one.what:{width}}  ", printable(one.seen))

@@ -9,21 +9,20 @@ from typing import Any, NamedTuple
 import click
 from rich.text import Text
 
-from rayshot.cli import documents
 from rayshot.cli.classes_option import Classes, classes_option, finding_classes
 from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRIED, UNSOUND
-from rayshot.cli.grid import Cell, Column, console, grid, heading, sections
-from rayshot.cli.json_option import json_option
-from rayshot.cli.words import plural
-from rayshot.format.figures import HASH_SEED
+from rayshot.cli.grid import Cell, Header, console, grid, heading, sections
+from rayshot.cli.json_option import dump, json_option
+from rayshot.documents.words import plural
+from rayshot.format.manifest import HASH_SEED
 from rayshot.format.pickling import dump_names
-from rayshot.format.signing import find_trusted_keys
 from rayshot.format.slots import SlottedMessage
-from rayshot.model.resolution import Fit, fit
+from rayshot.keys.finder import find_trusted_keys
+from rayshot.model.fit import Fit, fit
 from rayshot.protocol.identity import Channel
 from rayshot.proving.prover import Prover, spread
-from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import NO_CODE, Answer, Messages, Trial
+from rayshot.proving.surroundings import ProcessSurroundings
+from rayshot.proving.trial import NO_CODE, Messages, Trial, TrialAnswer
 from rayshot.simulation.actors.snapshot_loading import read_channel
 from rayshot.simulation.bodies.world_snapshot import RecordedChannel
 from rayshot.snapshots.catalog import open as open_storage
@@ -41,11 +40,11 @@ _SHOWN = {
 class _Loaded(NamedTuple):
     """The answers for the states of actors, by name, and for the messages in flight on channels."""
 
-    actors: dict[str, Answer]
-    channels: dict[Channel, Answer]
+    actors: dict[str, TrialAnswer]
+    channels: dict[Channel, TrialAnswer]
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[TrialAnswer]:
         return [*self.actors.values(), *self.channels.values()]
 
 
@@ -77,7 +76,7 @@ def drill(
         fitting = fit(found.manifest, found.read, classes.moved, skip_missing_classes=classes.skip_missing)
     loaded = _load(found, fitting)
     if as_json:
-        click.echo(documents.dump(_document(found, loaded)))
+        click.echo(dump(_document(found, loaded)))
     else:
         _show(found, loaded)
     raise click.exceptions.Exit(_code(loaded.answers))
@@ -85,7 +84,7 @@ def drill(
 
 def _load(found: Snapshot, fitting: Fit) -> _Loaded:
     """Load all, one after the other. Raises Damaged and StoreError."""
-    here = Surroundings.here().with_hash_seed(found.manifest.stats.get(HASH_SEED))
+    here = ProcessSurroundings.here().with_hash_seed(found.manifest.stats.get(HASH_SEED))
     prover, names = Prover(here), dump_names(fitting.names)
     packed = {name: specification.pack() for name, specification in fitting.specifications.items()}
     actors, channels = {}, {}
@@ -107,7 +106,7 @@ def _load(found: Snapshot, fitting: Fit) -> _Loaded:
     return _Loaded(actors, channels)
 
 
-def _ask(prover: Prover, trial: Trial, parts: Sequence[bytes]) -> Answer:
+def _ask(prover: Prover, trial: Trial, parts: Sequence[bytes]) -> TrialAnswer:
     file = spread(parts)
     try:
         return prover.ask(trial, file)
@@ -140,7 +139,7 @@ def _document(found: Snapshot, loaded: _Loaded) -> dict[str, Any]:
 
 
 def _show(found: Snapshot, loaded: _Loaded) -> None:
-    columns = [Column("actor or channel", style="bold"), Column("state or messages"), Column("why")]
+    columns = [Header("actor or channel", style="bold"), Header("state or messages"), Header("why")]
     rows: list[list[Cell]] = [
         [str(name), Text(_SHOWN[answer.word][0], style=_SHOWN[answer.word][1]), _why(answer)]
         for name, answer in (*loaded.actors.items(), *loaded.channels.items())
@@ -151,15 +150,15 @@ def _show(found: Snapshot, loaded: _Loaded) -> None:
     console().print(sections([heading(found.system, str(found.id), " ".join(said))], [grid(columns, rows)]))
 
 
-def _back(answers: Mapping[Any, Answer]) -> str:
+def _back(answers: Mapping[Any, TrialAnswer]) -> str:
     return f"{sum(answer.word == 'proved' for answer in answers.values()):,}"
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: TrialAnswer) -> str:
     return f"{answer.path}: {answer.reason}" if answer.path else answer.reason
 
 
-def _code(answers: Sequence[Answer]) -> int:
+def _code(answers: Sequence[TrialAnswer]) -> int:
     words = {answer.word for answer in answers}
     if "refuted" in words:
         return UNSOUND

@@ -10,7 +10,7 @@ from typing import Any, Never
 import click
 
 from rayshot.cli.json_option import is_json_asked_for
-from rayshot.cli.words import printable
+from rayshot.documents.words import printable
 from rayshot.errors import (
     ClusterUnreachable,
     Damaged,
@@ -80,14 +80,8 @@ def exit_code(error: RayshotError) -> int:
 def fail(error: RayshotError, code: int | None = None) -> Never:
     """As `leave`; with `--json` it also prints the error as the command's document, on one line as `trace` does."""
     if is_json_asked_for():
-        click.echo(json.dumps(error_document(error)))
+        click.echo(json.dumps(error.document))
     leave(error, code)
-
-
-def error_document(error: RayshotError) -> dict[str, Any]:
-    """The JSON document for an error, printed in place of the result."""
-    reason = {"reason": error.evidence["reason"]} if "reason" in error.evidence else {}
-    return {"error": {"kind": error.kind, "message": error.message, **reason}}
 
 
 def leave(error: RayshotError, code: int | None = None) -> Never:
@@ -100,7 +94,7 @@ class Interrupted(RayshotError):
     """The user pressed Ctrl-C."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands. If rayshot or the machine fails, one line says so, and the exit code is not a verdict's.
 
     Only a bug of rayshot shows a traceback.
@@ -129,7 +123,7 @@ class Group(click.Group):
             fail(error)
         except click.UsageError as error:  # click shows it, and the correct usage
             if is_json_asked_for():
-                click.echo(json.dumps(error_document(UsageError(error.format_message()))))
+                click.echo(json.dumps(UsageError(error.format_message()).document))
             raise
         except KeyboardInterrupt:  # click's own exit code is 1, which has another meaning here
             fail(Interrupted("the command waits no longer; the system may still do what it was asked for"), INTERRUPTED)

@@ -5,8 +5,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rayshot.cli import words
-from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
+from rayshot.cli.grid import Cell, Header, grid, heading, left_out, sections
+from rayshot.documents import words
 from rayshot.protocol.identity import Channel, is_driver
 from rayshot.protocol.topology import back_edges
 from rayshot.snapshots.snapshot import Snapshot
@@ -21,10 +21,10 @@ def graph(snapshot: Snapshot, *, rows_max: int | None) -> Group:
         empty: list[RenderableType] = [Text(" no message was ever sent from one actor to another", style="dim")]
         return sections([heading(snapshot.system, str(snapshot.id))], empty)
     columns = [
-        Column("sender", style="bold"),
-        Column("receiver", style="bold"),
-        Column("sent", number=True),
-        Column(""),
+        Header("sender", style="bold"),
+        Header("receiver", style="bold"),
+        Header("sent", number=True),
+        Header(""),
     ]
     shown = channels[:rows_max]
     rows: list[list[Cell]] = [

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rayshot.cli import words
+from rayshot.documents import words
 
 ROWS_MAX = 40
 """The number of rows in a table, unless the user asks for all."""
@@ -21,8 +21,8 @@ Cell = str | Text
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column. A `number` column is right aligned and rigid; a column that is only `rigid` is a text, never cut."""
+class Header:
+    """The head of a column. A `number` column is right aligned and rigid; one that is only `rigid` is never cut."""
 
     name: str
     number: bool = False
@@ -30,7 +30,7 @@ class Column:
     style: str = ""
 
 
-def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+def grid(columns: Sequence[Header], rows: Sequence[Sequence[Cell]]) -> RenderableType:
     """A table. Text cells are shown literally: no markup, and unprintable characters are written as escapes."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for column in columns:

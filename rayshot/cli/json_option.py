@@ -1,6 +1,7 @@
 """`--json`: the option of all commands that print a document; with it a refusal is a document too."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -21,3 +22,8 @@ def json_option(about: str = "Print one JSON document with everything.") -> Call
 def is_json_asked_for() -> bool:
     """Whether the user gave `--json` to the running command."""
     return bool(click.get_current_context().meta.get(_ASKED_FOR))
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """One JSON document as text, in ASCII, so that it works on every terminal and in every locale."""
+    return json.dumps(document, indent=2, allow_nan=False)

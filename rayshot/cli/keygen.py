@@ -5,11 +5,10 @@ from pathlib import Path
 import click
 
 from rayshot.errors import ConfigError
-from rayshot.format.encryption_key import KEY_VARIABLE as ENCRYPTION_VARIABLE
-from rayshot.format.encryption_key import new_encryption_key
-from rayshot.format.key_files import PRIVATE_MODE, PUBLIC_MODE, create_file
-from rayshot.format.keys import new_private_key, parse_key
-from rayshot.format.signing_key import KEY_VARIABLE, TRUSTED_VARIABLE, new_secret
+from rayshot.keys.encryption import new_encryption_key
+from rayshot.keys.files import PRIVATE_MODE, PUBLIC_MODE, create_file
+from rayshot.keys.finder import ENCRYPTION_VARIABLE, SIGNING_VARIABLE, TRUSTED_VARIABLE
+from rayshot.keys.signing import new_private_key, new_secret, parse_key
 
 
 @click.command()
@@ -38,12 +37,12 @@ def keygen(algorithm: str, output: str | None, *, encryption: bool) -> None:
     elif algorithm == "ed25519":
         pair = new_private_key()
         _put(output, pair.text, public=pair.public.text)
-        _say(f"ed25519 key {pair.key_id}", f"{_set(KEY_VARIABLE, output)}, where snapshots are taken")
+        _say(f"ed25519 key {pair.key_id}", f"{_set(SIGNING_VARIABLE, output)}, where snapshots are taken")
         _say(f"public key {pair.public.text}", f"{_set(TRUSTED_VARIABLE, output and f'{output}.pub')}, for readers")
     else:
         secret = new_secret()
         _put(output, secret)
-        _say(f"hmac-sha256 key {parse_key(secret.encode()).key_id}", _set(KEY_VARIABLE, output))
+        _say(f"hmac-sha256 key {parse_key(secret.encode()).key_id}", _set(SIGNING_VARIABLE, output))
 
 
 def _put(output: str | None, text: str, public: str | None = None) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from rayshot.cli import words
-from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
+from rayshot.cli.grid import Cell, Header, grid, heading, left_out, sections
+from rayshot.documents import words
 from rayshot.errors import RayshotError
 from rayshot.snapshots.snapshot import Snapshot
 
@@ -22,12 +22,12 @@ def listing(system: str, snapshots: Sequence[Snapshot], *, width: int, rows_max:
     with_mode = wide or len(modes) > 1
     labels = any(snapshot.label for snapshot in shown)
     columns = [
-        Column("position" if wide else "pos", number=True),
-        Column("snapshot", rigid=True, style="bold"),
-        *([Column("label")] if labels else []),
-        Column("taken at", rigid=True),
-        *([Column("mode")] if with_mode else []),
-        *(Column(name, number=True) for name in ("actors", "in flight", "size")),
+        Header("position" if wide else "pos", number=True),
+        Header("snapshot", rigid=True, style="bold"),
+        *([Header("label")] if labels else []),
+        Header("taken at", rigid=True),
+        *([Header("mode")] if with_mode else []),
+        *(Header(name, number=True) for name in ("actors", "in flight", "size")),
     ]
     rows = [_row(snapshot, wide=wide, labels=labels, with_mode=with_mode) for snapshot in shown]
     title = heading(system, words.plural(len(snapshots), "snapshot"), *([] if with_mode else modes))

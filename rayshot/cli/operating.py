@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayshot.cli import words
 from rayshot.cli.apart import ask_apart
-from rayshot.cli.grid import Column, console, grid
+from rayshot.cli.grid import Header, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
+from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import SnapshotConfig, check_label
 from rayshot.protocol.identity import MODES, STOP_THE_WORLD
@@ -52,9 +52,9 @@ def systems(address: str | None, *, as_json: bool) -> None:
         rows = [{"system": one.name, "state": one.state, "life": one.life, "storage": one.storage} for one in found]
         click.echo(json.dumps({"address": where, "systems": rows}))
     elif found:
-        columns = [Column("system", rigid=True, style="bold"), Column("state"), Column("life", number=True)]
+        columns = [Header("system", rigid=True, style="bold"), Header("state"), Header("life", number=True)]
         rows_ = [(one.name, one.state, str(one.life or ""), one.storage or "") for one in found]
-        console().print(grid([*columns, Column("storage")], rows_))
+        console().print(grid([*columns, Header("storage")], rows_))
     else:
         click.echo(f"no system runs in the Ray cluster at {where}", err=True)
 

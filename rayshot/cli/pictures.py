@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from rayshot.cli.grid import Cell, Column, grid, left_out
+from rayshot.cli.grid import Cell, Header, grid, left_out
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.diff import ChannelChange
@@ -31,9 +31,9 @@ def flows(channels: Sequence[ChannelState], width: int) -> list[RenderableType]:
     scale = _Scale(max(one.count for one in shown), width)
     columns = [
         *_ends(),
-        Column("received", number=True),
-        Column(f"{FULL} in the mailbox  {LIGHT} in the outbox", rigid=True),
-        Column("sent", number=True),
+        Header("received", number=True),
+        Header(f"{FULL} in the mailbox  {LIGHT} in the outbox", rigid=True),
+        Header("sent", number=True),
     ]
     rows: list[list[Cell]] = []
     for one in shown:
@@ -53,10 +53,10 @@ def changes(changed: Sequence[ChannelChange], width: int) -> list[RenderableType
     waiting = _Scale(max(max(old, new) for _, _, old, new in shown), width, side_by_side=2)
     columns = [
         *_ends(),
-        Column("handled", number=True),
-        Column("in between", rigid=True),
-        Column("in flight", number=True),
-        Column(f"{HALF} more  {LIGHT} less", rigid=True),
+        Header("handled", number=True),
+        Header("in between", rigid=True),
+        Header("in flight", number=True),
+        Header(f"{HALF} more  {LIGHT} less", rigid=True),
     ]
     rows: list[list[Cell]] = [
         [*channel, f"{handled:,}", handling.bar([(handled, FULL, "cyan")]), f"{new:,}", waiting.bar(_parts(old, new))]
@@ -77,8 +77,8 @@ def _parts(old: int, new: int) -> list[Part]:
     return [(min(old, new), FULL, "cyan"), (max(0, new - old), HALF, "green"), (max(0, old - new), LIGHT, "red")]
 
 
-def _ends() -> list[Column]:
-    return [Column(name, style="bold") for name in Channel._fields]
+def _ends() -> list[Header]:
+    return [Header(name, style="bold") for name in Channel._fields]
 
 
 class _Scale:

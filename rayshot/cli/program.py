@@ -5,7 +5,7 @@ from importlib import import_module
 import click
 
 import rayshot
-from rayshot.cli.exits import EPILOG, Group
+from rayshot.cli.exits import EPILOG, CommandGroup
 
 _HOMES = {
     "configure": ("rayshot.cli.operating", "configure"),
@@ -34,7 +34,7 @@ _HOMES = {
 }
 
 
-class Program(Group):
+class Program(CommandGroup):
     """The group of all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own call

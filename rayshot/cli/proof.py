@@ -4,8 +4,8 @@ from rich.console import Group
 from rich.text import Text
 
 from rayshot.audit import Findings
-from rayshot.cli import words
 from rayshot.cli.grid import Cell, facts, heading, sections, tick
+from rayshot.documents import words
 from rayshot.errors import Incompatible
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.verification import Trust, Verification

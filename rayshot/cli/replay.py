@@ -10,16 +10,16 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from rayshot.cli import documents, words
 from rayshot.cli.classes_option import Classes, classes_option, finding_classes
-from rayshot.cli.difference import sides
 from rayshot.cli.exits import FINE, UNSOUND, leave
 from rayshot.cli.grid import ROWS_MAX, console, heading
-from rayshot.cli.json_option import json_option
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.secrets_option import secrets_option
+from rayshot.documents import words
+from rayshot.documents.changes import change_document, sides
 from rayshot.errors import ActorDied
-from rayshot.format.inert import jsonable
-from rayshot.format.redaction import shown_call
+from rayshot.inert.jsonable import jsonable
+from rayshot.inert.redaction import shown_call
 from rayshot.simulation.actors.schedule import STEPS_MAX
 from rayshot.simulation.actors.stepping import TIMER, Pending, Step
 from rayshot.simulation.face.system import SimulatedSystem
@@ -72,7 +72,7 @@ def replay(
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):  # what handlers print is not part of the document
             document, death = _document(found, seed, _load(found, seed, classes, allow_unsigned=allow_unsigned), steps)
-        click.echo(documents.dump(document))
+        click.echo(dump(document))
         if death is not None:
             leave(death, UNSOUND)  # the document says it too
         raise click.exceptions.Exit(FINE)
@@ -268,7 +268,7 @@ def _step_document(number: int, step: Step) -> dict[str, Any]:
     return {
         "step": number,
         **_message_document(step.handled),
-        "changes": [documents.change_document(change) for change in step.changes],
+        "changes": [change_document(change) for change in step.changes],
         "sent": [_message_document(sent) for sent in step.sent],
         "timers_set": list(step.timers_set),
         "awaits": list(step.awaits),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from rayshot.cli import words
 from rayshot.cli.secrets_option import secrets_option
+from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.explorer.report import report as make
 from rayshot.snapshots.catalog import open as open_storage

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from rayshot.cli.words import printable
-from rayshot.format.redaction import Showing, check_hidden, show_secrets
+from rayshot.documents.words import printable
+from rayshot.inert.redaction import Showing, check_hidden, show_secrets
 
 
 def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:

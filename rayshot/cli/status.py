@@ -12,13 +12,13 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rayshot.cli import words
 from rayshot.cli.apart import HeadLost, ask_apart
 from rayshot.cli.exits import FINE, NOT_RUNNING
-from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
+from rayshot.cli.grid import ROWS_MAX, Header, console, facts, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.operating import rhythm
 from rayshot.cli.reaching import Seconds, address_option, name_argument, system
+from rayshot.documents import words
 from rayshot.errors import (
     ClusterRefused,
     ClusterUnreachable,
@@ -40,7 +40,7 @@ NAMES_MAX = 3
 NO_ACTOR = " no actor lives: none was made, or each has ended, such as one whose constructor failed; its log says why"
 
 
-class Seen(NamedTuple):
+class SystemLook(NamedTuple):
     """A system at one moment, in the cluster at `address`."""
 
     status: "SystemStatus"
@@ -79,7 +79,7 @@ def status(
     """
     rows_max = None if everything else ROWS_MAX
 
-    def look(patience_s: float = inf) -> Seen:
+    def look(patience_s: float = inf) -> SystemLook:
         return _look(name, address, patience_s)
 
     if wanted is not None:
@@ -95,12 +95,12 @@ def status(
     raise click.exceptions.Exit(FINE if wanted or seen.status.state == RUNNING else NOT_RUNNING)
 
 
-def _look(name: str | None, address: str | None, patience_s: float) -> Seen:
+def _look(name: str | None, address: str | None, patience_s: float) -> SystemLook:
     with system(name, address, patience_s) as (reached, where):
-        return Seen(reached.status(), reached.config(), reached.storage, where)
+        return SystemLook(reached.status(), reached.config(), reached.storage, where)
 
 
-def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen | None:
+def _wait(look: Callable[[float], SystemLook], wanted: str, timeout_s: float) -> SystemLook | None:
     """Look until the system is in the wanted state. None if one to be stopped no longer exists. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -112,7 +112,9 @@ def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen 
             time.sleep(LOOK_S)
 
 
-def _wait_here(look: Callable[[float], Seen], wanted: str, timeout_s: float, deadline: float) -> Seen | None:
+def _wait_here(
+    look: Callable[[float], SystemLook], wanted: str, timeout_s: float, deadline: float
+) -> SystemLook | None:
     while True:
         try:
             seen = look(deadline - time.monotonic())
@@ -132,14 +134,14 @@ def _wait_here(look: Callable[[float], Seen], wanted: str, timeout_s: float, dea
         time.sleep(LOOK_S)
 
 
-def _print(seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
+def _print(seen: SystemLook, rows_max: int | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_document(seen)))
     else:
         console().print(_shown(seen, rows_max))
 
 
-def _watch(look: Callable[[], Seen], seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
+def _watch(look: Callable[[], SystemLook], seen: SystemLook, rows_max: int | None, *, as_json: bool) -> None:
     try:
         if as_json or not console().is_terminal:  # as in a file: each look stays, one below the other
             while True:
@@ -157,7 +159,7 @@ def _watch(look: Callable[[], Seen], seen: Seen, rows_max: int | None, *, as_jso
 # As a document ---------------------------------------------------------------------------------------------------
 
 
-def _document(seen: Seen) -> dict[str, Any]:
+def _document(seen: SystemLook) -> dict[str, Any]:
     status = seen.status
     return {
         "system": status.name,
@@ -226,7 +228,7 @@ def _actor(one: "ActorStatus") -> dict[str, Any]:
 # As a page -------------------------------------------------------------------------------------------------------
 
 
-def _shown(seen: Seen, rows_max: int | None) -> Group:
+def _shown(seen: SystemLook, rows_max: int | None) -> Group:
     status = seen.status
     title = heading(status.name)
     title.append(f"  {status.state}", STYLES.get(status.state, "yellow"))
@@ -234,7 +236,7 @@ def _shown(seen: Seen, rows_max: int | None) -> Group:
     return sections([title], [facts(list(_facts(seen)))], _actors(status, rows_max))
 
 
-def _facts(seen: Seen) -> list[tuple[str, str]]:
+def _facts(seen: SystemLook) -> list[tuple[str, str]]:
     status, rows = seen.status, []
     if status.detail:
         rows.append(("why", status.detail))
@@ -296,12 +298,12 @@ def _more(names: Any) -> str:
 def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
     since = {name: seconds for one in status.snapshots for name, (_, seconds) in one.handlers.items()}
     columns = [
-        Column("actor", style="bold"),
-        Column("node"),
-        Column("mailbox", number=True),
-        Column("outbox", number=True),
-        Column("dead letters", number=True),
-        Column("handler"),
+        Header("actor", style="bold"),
+        Header("node"),
+        Header("mailbox", number=True),
+        Header("outbox", number=True),
+        Header("dead letters", number=True),
+        Header("handler"),
     ]
     rows: list[list[Any]] = []
     for name, one in sorted(status.actors.items())[:rows_max]:

@@ -11,9 +11,9 @@ from rich.console import Group
 from rayshot.audit.computation import Computation, describe
 from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
-from rayshot.cli import words
-from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
+from rayshot.cli.grid import ROWS_MAX, Header, console, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
+from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.snapshots.catalog import open as open_storage
 from rayshot.snapshots.snapshot import Snapshot
@@ -58,7 +58,7 @@ def trace(
 
 def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: int | None) -> Group:
     steps = deque(computation.steps(), maxlen=rows_max)
-    columns = [Column("actor", rigid=True, style="bold"), Column("event", number=True), Column("what it did")]
+    columns = [Header("actor", rigid=True, style="bold"), Header("event", number=True), Header("what it did")]
     rows = [
         (
             step.actor,

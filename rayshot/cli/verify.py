@@ -10,13 +10,12 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as Bar
 
 from rayshot.audit import Findings, prove
-from rayshot.cli import documents
 from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRUSTED, UNSOUND
 from rayshot.cli.grid import console
-from rayshot.cli.json_option import json_option
+from rayshot.cli.json_option import dump, json_option
 from rayshot.cli.proof import proof
 from rayshot.errors import ConfigError, Damaged, Incompatible, RayshotError, Untrusted
-from rayshot.format.signing import find_trusted_keys
+from rayshot.keys.finder import find_trusted_keys
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.catalog import open as open_storage
 from rayshot.snapshots.detour import find_offer
@@ -102,7 +101,7 @@ def verify(
         audited = _audit(found, view, replay=replay)
     if as_json:
         read = "data" if read_data or replay else f"{subset.number}/{subset.count}" if subset else "manifest"
-        click.echo(documents.dump(documents.verification_document(found, verification, audited, read)))
+        click.echo(dump(_document(found, verification, audited, read)))
     else:
         console().print(proof(found, verification, audited))
         if any(isinstance(check.error, Damaged) for check in verification.checks):
@@ -147,3 +146,29 @@ def _bar(found: Snapshot, subset: Portion | None, *, read_data: bool) -> Iterato
     with Bar(*columns, console=terminal, transient=True) as bar:
         task = bar.add_task("reading", total=total)
         yield lambda size: bar.advance(task, size)
+
+
+def _document(snapshot: Snapshot, verification: Verification, audited: Findings | None, read: str) -> dict[str, Any]:
+    """The document of `verify`. `read` says how much was read; `audited` is given only if all data was read."""
+    return {
+        "system": snapshot.system,
+        "snapshot": str(snapshot.id),
+        "position": snapshot.position,
+        "read": read,
+        "sound": verification.sound and (audited is None or audited.sound),
+        "trusted": verification.trusted,
+        "trust": {"status": verification.trust.value, "detail": verification.trust_detail},
+        "checks": [
+            {
+                "name": check.name,
+                "ok": check.ok,
+                "detail": check.detail,
+                "error": None if check.error is None else check.error.kind,
+            }
+            for check in verification.checks
+        ],
+        "audit": [
+            {"name": finding.name, "holds": finding.holds, "detail": finding.detail}
+            for finding in (() if audited is None else audited.findings)
+        ],
+    }

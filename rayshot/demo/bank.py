@@ -4,10 +4,11 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import pbkdf2_hmac
-
-import ray
+from typing import Any
 
 import rayshot
+from rayshot.demo import SYSTEM
+from rayshot.runtime.door import door
 
 ACCOUNTS = ("alice", "bob", "carol", "dave")
 INSPECTOR = "inspector"
@@ -104,17 +105,23 @@ def shop(accounts: Accounts, seconds: float, seed: int) -> None:
     chance, until = random.Random(seed), time.monotonic() + seconds  # noqa: S311
     while time.monotonic() < until:
         order(accounts, chance)
-        ray.get(accounts[chance.choice(ACCOUNTS)].read.remote())
+        door.get(accounts[chance.choice(ACCOUNTS)].read.remote())
 
 
-@ray.remote(num_cpus=0)
 class Shop:
     """A plain actor of Ray, outside the system, that sends messages into it."""
 
+    @door.method("orders")
     def shop(self, accounts: Accounts, seconds: float, seed: int) -> None:
         """See `shop`."""
         shop(accounts, seconds, seed)
 
+    @door.method("orders")
     def is_open(self) -> bool:
         """True as soon as its process runs."""
         return True
+
+
+def open_shop() -> Any:
+    """Make the shop, which ends with its cluster."""
+    return door.make(Shop, {"orders": 1}, f"{SYSTEM}-shop", num_cpus=0)

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import ray
-
 import rayshot
 from rayshot.demo import SYSTEM
-from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, Shop, open_accounts, order, send_inspector, shop
+from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, open_accounts, open_shop, order, send_inspector, shop
 from rayshot.errors import SnapshotsExist
+from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import own_cluster
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 
@@ -40,11 +39,11 @@ def live_through(storage: str, tell: Callable[[str], object]) -> None:
     """
     tell("a Ray cluster of its own starts")
     with own_cluster(CPUS):
-        store = Shop.remote()  # type: ignore[attr-defined]
+        store = open_shop()
         tell("the bank opens: four accounts, an inspector, and two customers who order transfers")
         with _begin(storage) as system:
             accounts = _accounts(system)
-            ray.get(store.is_open.remote())
+            door.get(store.is_open.remote())
             _work(system, accounts, store, tell)
             tell(f"it is back by itself, from snapshot {_recovery(system).snapshot}, with what was in flight")
             _finish(system, accounts, store)
@@ -101,8 +100,8 @@ def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     tell(f"the process of {VICTIM} is killed: nobody repairs it")
-    with contextlib.suppress(ray.exceptions.ActorDiedError):  # if a call was at the victim
-        ray.get(shopping)
+    with contextlib.suppress(door.Died):  # if a call was at the victim
+        door.get(shopping)
 
 
 def _recovery(system: rayshot.System) -> RecoveryReport:
@@ -118,6 +117,6 @@ def _finish(system: rayshot.System, accounts: Accounts, store: Any) -> None:
     shop(accounts, AFTERNOON_S / 2, seed=6)
     order(accounts, random.Random(7))  # noqa: S311
     system.snapshot()
-    ray.get(shopping)
+    door.get(shopping)
     order(accounts, random.Random(8))  # noqa: S311
     system.stop_with_savepoint(CLOSING)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import rayshot
 from rayshot.errors import ConfigError, RayshotError
-from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.signing_key import find_key
+from rayshot.keys.finder import find_encryption_keys, find_key
 from rayshot.places.kinds import open_store
 from rayshot.runtime.door.cluster import asks_for_token
 

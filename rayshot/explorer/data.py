@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from rayshot.audit.history import join
 from rayshot.audit.proof import UNTRACED
 from rayshot.audit.segment import Segment, read_segment
+from rayshot.documents.snapshots import manifest_row
 from rayshot.errors import Damaged, RayshotError
 from rayshot.explorer.spacetime import spacetime
 from rayshot.explorer.states import actor_document, changes
-from rayshot.explorer.system import system_graph
-from rayshot.explorer.window import LANES_MAX, bars, busiest, messages
+from rayshot.explorer.window import LANES_MAX, bars, busiest, messages, system_graph
 from rayshot.log.records import EpochRecord
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.catalog import SystemView
@@ -134,16 +134,8 @@ def snapshot_row(snapshot: Snapshot, *, read: bool = True) -> dict[str, Any]:
     if not read:
         return row
     try:
-        manifest = snapshot.manifest
-        return {
-            **row,
-            "mode": manifest.mode,
-            "actor_count": len(manifest.actors),
-            "channel_count": len(manifest.channels),
-            "in_flight": snapshot.in_flight,
-            "bytes": snapshot.size_bytes,
-            "traced": bool(manifest.traces),
-        }
+        traced = bool(snapshot.manifest.traces)
+        return {**row, **manifest_row(snapshot), "bytes": snapshot.size_bytes, "traced": traced}
     except RayshotError as error:
         return {**row, "error": error.message}
 

@@ -110,7 +110,7 @@ def _answer(reading: threading.Lock, read: Callable[[], dict[str, Any]]) -> Resp
             return JSONResponse(read())
     except RayshotError as error:
         status = 404 if isinstance(error, NotFound | UsageError) else 500
-        return JSONResponse({"error": {"kind": error.kind, "message": error.message}}, status)
+        return JSONResponse(error.document, status)
 
 
 class _Door:

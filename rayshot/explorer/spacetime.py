@@ -24,7 +24,7 @@ from typing import Any
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import ActorHistory, count
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, sends_of
-from rayshot.format.manifest import ChannelEntry
+from rayshot.format.entries import ChannelEntry
 from rayshot.protocol.identity import is_driver
 
 EVENTS_MAX = 500

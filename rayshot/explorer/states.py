@@ -5,14 +5,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from rayshot.documents.changes import sides
+from rayshot.documents.snapshots import actor, recorded
+from rayshot.documents.words import printable, value
 from rayshot.errors import Damaged
 from rayshot.format.entries import ActorEntry
-from rayshot.format.jsonable import jsonable
-from rayshot.format.redaction import shown_calls, shown_timers
-from rayshot.format.wording import printable, value
-from rayshot.snapshots.diff import ABSENT, actor_changes
+from rayshot.inert.jsonable import jsonable
+from rayshot.snapshots.diff import actor_changes
 from rayshot.snapshots.snapshot import Snapshot
-from rayshot.snapshots.state import captured_bytes, read_dead_letters
+from rayshot.snapshots.state import captured_bytes
 
 STATE_READ_BYTES_MAX = 8 << 20
 """A page does not read a larger state."""
@@ -21,35 +22,24 @@ TREE_CHARACTERS_MAX = 24_000
 DEPTH_MAX = 6
 TEXT_LENGTH_MAX = 120
 CHANGES_MAX = 60
+PARTS = {"state": "state", "calls": "awaited replies", "timers": "timers", "dead_letters": "dead letters"}
+"""What is shown of an actor's record, and how it is called. All but the state only if there is any."""
 
 
-def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
+def actor_document(snapshot: Snapshot, entry: ActorEntry) -> dict[str, Any]:
     """One actor: its data, and its `state` as a tree, or `unread`, the reason why the state was not read."""
-    name, info = actor.name, snapshot.actors[actor.name]
-    document = {
-        "name": name,
-        "class": info.class_name,
-        "status": info.status,
-        "state_bytes": info.state_bytes,
-        "recording": None if actor.recording is None else asdict(actor.recording),
-        "proof": None if actor.proof is None else str(actor.proof),
-    }
-    if info.status != "born":
-        return {**document, "unread": f"it is {info.status}: only messages to it are there"}
-    if info.state_bytes > STATE_READ_BYTES_MAX:
+    recording = None if entry.recording is None else asdict(entry.recording)
+    document = {**actor(snapshot, entry.name), "recording": recording}
+    if document["status"] != "born":
+        return {**document, "unread": f"it is {document['status']}: only messages to it are there"}
+    if document["state_bytes"] > STATE_READ_BYTES_MAX:
         return {**document, "unread": "it is larger than this page reads; `rayshot show --json` prints it"}
     try:
-        recorded = snapshot.recorded(name)
+        parts = recorded(snapshot, entry.name)
     except Damaged as error:
         return {**document, "unread": f"it cannot be read: {error.message}", "damaged": True}
-    parts = {"state": recorded.state}
-    if recorded.calls:
-        parts["awaited replies"] = shown_calls(recorded.calls)
-    if recorded.timers:
-        parts["timers"] = shown_timers(recorded.timers)
-    if recorded.dead_letters:
-        parts["dead letters"] = [one._asdict() for one in read_dead_letters(name, recorded.dead_letters)]
-    return {**document, "state": {part: tree(what) for part, what in parts.items()}}
+    shown = {words: tree(parts[part]) for part, words in PARTS.items() if parts[part] or part == "state"}
+    return {**document, "state": shown}
 
 
 def tree(anything: Any) -> Any:
@@ -98,11 +88,13 @@ def changes(old: Snapshot, new: Snapshot, names: Collection[str]) -> dict[str, A
                 yield {"actor": name, "attribute": "(state)", "old": "(too large)", "new": "(too large)"}
                 continue
             for change in actor_changes(one, other, old, new):
-                sides = ("(absent)" if side is ABSENT else value(side)[:TEXT_LENGTH_MAX] for side in change.shown)
+                left, right = sides(change)
+                attribute = printable(change.name)
                 yield {
                     "actor": name,
-                    "attribute": printable(change.name),
-                    **dict(zip(("old", "new"), sides, strict=True)),
+                    "attribute": attribute,
+                    "old": left[:TEXT_LENGTH_MAX],
+                    "new": right[:TEXT_LENGTH_MAX],
                 }
 
     found = list(rows())

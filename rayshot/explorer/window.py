@@ -1,17 +1,29 @@
-"""The part of a large snapshot that a page shows: which actors and drivers, and which messages in flight."""
+"""The part of a large snapshot that a page shows: which actors and drivers, their graph, and which messages in flight.
 
+Places on the page are computed here, not in the browser.
+"""
+
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from rayshot.format.manifest import ChannelEntry, Manifest
-from rayshot.format.wording import message as told
+import networkx as nx
+
+from rayshot.documents.snapshots import counters
+from rayshot.documents.words import message as told
+from rayshot.format.entries import ChannelEntry
+from rayshot.format.manifest import Manifest
 from rayshot.protocol.identity import Channel, is_driver
 from rayshot.snapshots.channel_state import ChannelState
 
 LANES_MAX = 12
 MESSAGES_MAX = 100
+NODES_MAX = 40
+EDGES_MAX = 200
+ON_A_CIRCLE_MAX = 14
+"""So few nodes get places on a circle, where no edge hides behind a node."""
 CALL_LENGTH_MAX = 160
 CHANNEL_READ_BYTES_MAX = 4 << 20
 """A page does not read a channel with more bytes in flight: a few lines of a table are not worth it."""
@@ -100,14 +112,44 @@ def bars(channels: Sequence[ChannelEntry], chosen: Collection[str], count: int) 
     """The counters of the fullest channels, only from and to the `chosen` ones if any: the whole cut of each."""
     between = [one for one in channels if not chosen or one.sender in chosen or one.receiver in chosen]
     full = sorted(between, key=lambda one: (one.received - one.sent, one.sender, one.receiver))
-    return [
-        {
-            "sender": one.sender,
-            "receiver": one.receiver,
-            "received": one.received,
-            "arrived": one.arrived,
-            "sent": one.sent,
-            "aligned": one.aligned,
-        }
-        for one in full[:count]
-    ]
+    return [{"sender": one.sender, "receiver": one.receiver, **counters(one)} for one in full[:count]]
+
+
+def system_graph(manifest: Manifest, chosen: Collection[str] = ()) -> dict[str, Any]:
+    """Nodes with places from 0 to 1, and the edges between them by the nodes' indexes, the fullest last."""
+    some = busiest(manifest, NODES_MAX)
+    names = list(dict.fromkeys([*busiest(manifest, NODES_MAX, chosen), *some]))[:NODES_MAX]
+    index = {name: place for place, name in enumerate(names)}
+    between = [one for one in manifest.channels if one.sender in index and one.receiver in index]
+    between.sort(key=lambda one: (one.sent - one.received, one.sent))
+    shown = between[-EDGES_MAX:]
+    status = {actor.name: actor.status for actor in manifest.actors}
+    places = _places(names, [(one.sender, one.receiver) for one in shown])
+    return {
+        "nodes": [
+            {"name": name, "driver": is_driver(name), "status": status.get(name), "x": x, "y": y}
+            for name, (x, y) in zip(names, places, strict=True)
+        ],
+        "edges": [
+            {
+                "from": index[one.sender],
+                "to": index[one.receiver],
+                "sent": one.sent,
+                "received": one.received,
+                "in_flight": one.sent - one.received,
+            }
+            for one in shown
+        ],
+        "channel_count": len(manifest.channels),
+    }
+
+
+def _places(names: list[str], ends: list[tuple[str, str]]) -> list[tuple[float, float]]:
+    if len(names) <= ON_A_CIRCLE_MAX:
+        angles = [2 * math.pi * place / max(1, len(names)) - math.pi / 2 for place in range(len(names))]
+        return [(round(0.5 + 0.5 * math.cos(a), 3), round(0.5 + 0.5 * math.sin(a), 3)) for a in angles]
+    graph = nx.Graph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(ends)
+    found = nx.spring_layout(graph, seed=1, k=3 / math.sqrt(len(names)), iterations=60, scale=0.5)
+    return [(round(0.5 + float(found[name][0]), 3), round(0.5 + float(found[name][1]), 3)) for name in names]

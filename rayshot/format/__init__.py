@@ -1,1 +1,1 @@
-"""Bytes: the codec, the manifest, chunks, signatures, the inert reader and the one module that unpickles."""
+"""Bytes: the codec, the manifest, its envelope and encryption, chunks, and the one module that unpickles."""

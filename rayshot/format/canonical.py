@@ -14,7 +14,7 @@ import msgpack
 
 from rayshot.errors import BadManifest, LimitExceeded
 from rayshot.format.bounds import CONTAINERS_MAX
-from rayshot.format.walking import count_documents
+from rayshot.format.msgpack_walk import count_documents
 
 _TIMESTAMP_AS_DATETIME = 3
 """Timestamps never reach `ext_hook`. Read as a datetime, one fails when it is packed again."""

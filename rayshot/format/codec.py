@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.errors import BadManifest, MessageTooLarge
+from rayshot.format.msgpack_walk import ContainerBudget, count_documents
 from rayshot.format.pickling import copy_value, dump_message, load_message, with_values
 from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
-from rayshot.format.walking import ContainerBudget, count_documents
+from rayshot.inert.record import HandleRecord, Inert
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
 _ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))
@@ -407,20 +408,20 @@ def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage
 
 
 def _inert_tell(fields: Any, slots: Sequence[Any]) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
-    from rayshot.format import inert  # noqa: PLC0415 - an actor's process, which reads nothing inertly, starts sooner
+    from rayshot.inert.reader import read  # noqa: PLC0415 - an actor's process, which reads nothing inertly, starts sooner
 
     match fields:
         case [str(method), *args]:
             return method, tuple(args), _NO_KWARGS
         case [0, str(), bytes(payload)]:
-            match inert.read(payload, (), slots):
+            match read(payload, (), slots):
                 case (str(method), tuple(arguments), dict(kwargs)) | (
                     _,
                     (str(method), tuple(arguments), dict(kwargs)),
                     None,
                 ):
                     return method, arguments, kwargs
-                case (str(method), inert.Inert() as unfilled, None):
+                case (str(method), Inert() as unfilled, None):
                     return method, (unfilled,), _NO_KWARGS
     raise BadManifest("a message's call cannot be read")
 
@@ -433,8 +434,6 @@ def _one(message: bytes) -> Any:
 
 
 def _inert_extension(code: int, data: bytes) -> Any:
-    from rayshot.format import inert  # noqa: PLC0415 - as in `_inert_tell`
-
     if code != HANDLE_EXTENSION:
         raise BadManifest(f"a message holds an unknown extension type {code}", code=code)
-    return inert.HandleRecord("", data.decode(errors="replace"))
+    return HandleRecord("", data.decode(errors="replace"))

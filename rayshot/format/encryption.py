@@ -19,8 +19,9 @@ from rayshot.errors import BadManifest, CorruptChunk, EncryptionKeyNeeded, Forma
 from rayshot.format import canonical
 from rayshot.format.bounds import DATA_KEYS_MAX, ENVELOPE_BYTES_MAX, check_length
 from rayshot.format.chunks import Buffer
-from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, key_with
 from rayshot.format.entries import Chunk
+from rayshot.keys.encryption import DataKey, EncryptionKey, key_with
+from rayshot.keys.finder import find_encryption_keys
 
 ENCRYPTION_VERSION = 1
 _MAGIC = "rayshot encrypted manifest"

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from rayshot.format.derivation import OVERHEAD_BYTES
-from rayshot.format.encryption_key import DataKey
 from rayshot.format.shapes import Shapes
+from rayshot.keys.encryption import OVERHEAD_BYTES, DataKey
 
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
@@ -74,7 +73,7 @@ class CapturedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordingTimes:
     """How one actor recorded: on the `node` with this address, paused for `hold_s` seconds.
 
     Its record reached the coordinator `after_s` seconds after the snapshot began, by the coordinator's clock.
@@ -120,7 +119,7 @@ class ActorEntry:
     methods: tuple[str, ...]
     state: CapturedState | None
     version: int = 1
-    recording: Recording | None = None
+    recording: RecordingTimes | None = None
     proof: Proof | None = None
     shapes: Shapes = field(default_factory=dict)
 

@@ -25,9 +25,9 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
-from rayshot.format.derivation import OVERHEAD_BYTES
 from rayshot.format.entries import PROOF_WORDS, ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
 from rayshot.format.shape_tables import check_shapes
+from rayshot.keys.encryption import OVERHEAD_BYTES
 from rayshot.protocol.identity import is_driver
 
 Sizes = Mapping[str, int]

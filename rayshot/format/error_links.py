@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.format.exceptions import LINKS, exception_again, made_by_base, reduce
+from rayshot.format.late_keys import REFUSALS
 from rayshot.format.sentinels import has_only_attributes
 
 LINKS_MAX = 16
@@ -186,7 +187,7 @@ def _content_of_error(error: BaseException) -> Iterable[Any] | None:
     try:
         make, (_, args, attributes) = reduce(error)
         made_by_base(kind, args)
-    except Exception:  # noqa: BLE001 - a class that only its own constructor can make
+    except REFUSALS:  # a class that only its own constructor can make
         return None
     return (args, attributes) if make is exception_again else None
 

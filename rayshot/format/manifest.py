@@ -39,7 +39,6 @@ from rayshot.format.bounds import (
     check_time,
     is_intent,
 )
-from rayshot.format.encryption_key import DataKey
 from rayshot.format.entries import (
     PROOF_WORDS,
     ActorEntry,
@@ -50,7 +49,7 @@ from rayshot.format.entries import (
     Proof,
     RecordedSlot,
     RecordedSlots,
-    Recording,
+    RecordingTimes,
     Span,
     TraceEntry,
 )
@@ -60,29 +59,10 @@ from rayshot.format.entry_checks import (
     check_chunks,
     check_ended,
     check_traces,
-    chunk_key,
 )
 from rayshot.format.shape_tables import ShapeTables
+from rayshot.keys.encryption import DataKey
 from rayshot.protocol.identity import SnapshotId
-
-__all__ = [
-    "FORMAT_VERSION",
-    "ActorEntry",
-    "Blob",
-    "CapturedState",
-    "ChannelEntry",
-    "Chunk",
-    "Manifest",
-    "Proof",
-    "RecordedSlot",
-    "RecordedSlots",
-    "Recording",
-    "Span",
-    "TraceEntry",
-    "chunk_key",
-    "decode",
-    "encode",
-]
 
 FORMAT_VERSION = 1
 """It rises when a reader of the version before would misread the bytes."""
@@ -106,6 +86,16 @@ _ABOUT = ("proof", "shapes")
 _WITH_SLOTS = 9
 """The width of a channel whose messages have slots; of another one a column less."""
 _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
+
+# Names of `stats` by which readers and writers decide something; all others are only shown.
+FINAL = "final"
+"""It is there where the system stopped with the snapshot."""
+BEHIND = "behind"
+"""It is there if some process is before its place in an earlier stored snapshot: the system never goes back to it."""
+FOLLOWS = "follows"
+"""Up to which position of the log all snapshots were committed when this one began."""
+HASH_SEED = "hash_seed"
+"""The seed of `hash()` in all processes of its actors; it is not there if each had its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +336,7 @@ def _read_actor(number: int, tree: Any, chunks: tuple[Chunk, ...], tables: Shape
         tuple(_rows(methods, "methods of an actor")),
         _read_state(state, chunks),
         version,
-        Recording(*recording) if recorded else None,
+        RecordingTimes(*recording) if recorded else None,
         _read_proof(about["proof"]) if "proof" in about else None,
         tables.read(number, about["shapes"]) if "shapes" in about else {},
     )

@@ -6,7 +6,11 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rayshot.format.by_value import CLOUDPICKLE_MODULE
+from rayshot.format.classes_by_value import CLOUDPICKLE_MODULE
+from rayshot.inert.pickle_machine import NONSENSE
+
+UNREADABLE = (*NONSENSE, pickle.UnpicklingError, EOFError, AttributeError)
+"""What an outline raises for bytes that are no pickle, or that call what placeholders stand for."""
 
 
 def outline(stream: bytes | memoryview) -> Any:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from rayshot.format.outside import outside_types
-from rayshot.format.redaction import REDACTED, is_secret_path
+from rayshot.format.external_values import outside_types
+from rayshot.inert.redaction import REDACTED, is_secret_path
 
 _PATH_DEPTH_MAX = 20
 _PATH_PARTS_MAX = 100_000

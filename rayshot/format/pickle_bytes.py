@@ -2,7 +2,7 @@
 
 import pickle
 
-from rayshot.format.by_value import CLOUDPICKLE_MODULE
+from rayshot.format.classes_by_value import CLOUDPICKLE_MODULE
 
 PICKLE_START = b"\x80\x05"
 """The first bytes of a pickle of protocol 5."""

@@ -22,21 +22,20 @@ from typing import Any
 import cloudpickle
 
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
-from rayshot.format.by_value import Names, with_qualified_name
+from rayshot.format.classes_by_value import Names, with_qualified_name
 from rayshot.format.entries import StateCodec
 from rayshot.format.exceptions import is_same, learn
-from rayshot.format.loop_bound import reduce_without_loop
-from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
+from rayshot.format.external_values import may_be_outside, outside_types, refuse_outside
 from rayshot.format.paths import find_culprit, find_paths, in_words
-from rayshot.format.pickled import PickledState, Referenced
-from rayshot.format.redaction import name_taken
+from rayshot.format.pickled_state import PickledState, Referenced
 from rayshot.format.references import reducer_of_handles
 from rayshot.format.references import references as _references
 from rayshot.format.shapes import NotedInMessages, Shapes
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
-from rayshot.format.special_parts import SpecialParts
+from rayshot.format.special_parts import SpecialParts, reduce_without_loop
 from rayshot.format.unpickling import Keeping as Keeping  # noqa: PLC0414 - for whoever loads for trial
 from rayshot.format.unpickling import unpickle
+from rayshot.inert.redaction import name_taken
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"

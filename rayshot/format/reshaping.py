@@ -20,15 +20,16 @@ can be filled: if another class stands for a dataclass, all is lost.
 import dataclasses
 import enum
 import functools
-import importlib
 import operator
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from rayshot.format.by_value import Names
+from rayshot.errors import CodeMismatch
+from rayshot.format.classes_by_value import Names
+from rayshot.format.global_names import find_dotted
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.shapes import FIELDS, FLAG, MEMBERS, NAMED, ROW, Shape, ShapeKind, is_scalar, members_of, shape_of
 
@@ -70,7 +71,7 @@ class Reshaped:
         if today is None:
             return None if _takes(self.kind, was) else Gone(self)
         if was in MEMBERS and today.kind in MEMBERS:
-            return Members(self, today)
+            return EnumMembers(self, today)
         if was in MEMBERS or today.kind in MEMBERS or (today.kind == FIELDS != was):
             return Gone(self)
         by_itself = was == ROW and today.kind == NAMED and _takes(self.kind, was)
@@ -138,7 +139,7 @@ class Gone(Reshaping):
         return recorded
 
 
-class Members(Reshaping):
+class EnumMembers(Reshaping):
     """The members of an enum, or the bits of a flag."""
 
     _refusal = "{} does not have {} any more"
@@ -306,15 +307,7 @@ def _is_missing(default: object) -> bool:
 
 
 def _find(name: str) -> Any:
-    """The class of that recorded name; None if there is none, for whatever reason."""
-    parts = name.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        module = ".".join(parts[:cut])
-        try:
-            found: Any = sys.modules.get(module) or importlib.import_module(module)
-            for part in parts[cut:]:
-                found = getattr(found, part)
-        except Exception:  # noqa: BLE001, S112 - of a module that raises; whoever needs the class says so
-            continue
-        return found
+    """The class of that recorded name; None if there is none, for whatever reason: whoever needs it says so."""
+    with suppress(CodeMismatch, ImportError):
+        return find_dotted(name)
     return None

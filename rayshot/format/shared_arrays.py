@@ -1,7 +1,7 @@
 """Arrays of one state that share memory: numpy pickles each alone, so without this they come apart.
 
 Theory of operation. The first pickling of a state notes its arrays. Where some of them overlap in memory, the state is
-pickled once more: the memory that they share is a `Span`, which the pickle holds once, and each of these arrays is
+pickled once more: the memory that they share is a `MemorySpan`, which the pickle holds once; each of these arrays is
 `view(...)` on it. If they lie in a bytearray or an `array.array` of the state, that is the memory. Arrays that overlap
 with nothing are pickled as numpy does it.
 
@@ -43,7 +43,7 @@ def view(
     return made
 
 
-class Span:
+class MemorySpan:
     """The memory from the address `low` to `high`, which `arrays` share; that of `holder` if the state holds it."""
 
     def __init__(self, low: int, high: int, arrays: list[Any], holder: Any = None) -> None:
@@ -87,7 +87,7 @@ class SharedArrays:
     def __init__(self) -> None:
         self._pickler: Any = None
         self._noted: list[Any] = []
-        self._spans: list[Span] = []
+        self._spans: list[MemorySpan] = []
         self.come_apart = False
         """Whether arrays share memory that is not recorded as one."""
 
@@ -121,7 +121,7 @@ class SharedArrays:
         return found.__reduce_ex__(5)
 
 
-def _spans(arrays: Iterable[Any], memo: _Memo) -> Iterator[Span]:
+def _spans(arrays: Iterable[Any], memo: _Memo) -> Iterator[MemorySpan]:
     """The memory that several of these arrays share, or one of them and a value that was pickled too.
 
     Arrays that live have bytes in common exactly where their addresses meet, whatever they were made by.
@@ -137,7 +137,7 @@ def _spans(arrays: Iterable[Any], memo: _Memo) -> Iterator[Span]:
             others.append(one)
     for owner, sharing in of_holders.values():
         low, high = _stretch(numpy.frombuffer(owner, "u1"))
-        yield Span(low, high, sharing, owner)
+        yield MemorySpan(low, high, sharing, owner)
     if others:
         yield from _overlapping(others)
 
@@ -157,7 +157,7 @@ def _base(found: Any) -> Any:
     return getattr(found, "base", None) if is_array else None
 
 
-def _overlapping(arrays: list[Any]) -> Iterator[Span]:
+def _overlapping(arrays: list[Any]) -> Iterator[MemorySpan]:
     """The stretches of memory that several of these arrays cover, or one of them twice, if one may be written."""
     placed = sorted((*_stretch(one), at) for at, one in enumerate(arrays) if one.size)
     cluster: list[Any] = []
@@ -166,7 +166,7 @@ def _overlapping(arrays: list[Any]) -> Iterator[Span]:
         if start >= high:
             twice = len(cluster) > 1 or any(one.nbytes > high - low for one in cluster)
             if twice and any(one.flags.writeable for one in cluster):
-                yield Span(low, high, cluster)
+                yield MemorySpan(low, high, cluster)
             cluster, low, high = [], start, start
         cluster.append(arrays[at])
         high = max(high, end)
@@ -202,5 +202,5 @@ def _bytes_at(address: int, size: int, keep: Any) -> Any:
     return sys.modules["numpy"].asarray(_Bytes(address, size, keep))
 
 
-def _low(span: Span) -> int:
+def _low(span: MemorySpan) -> int:
     return span.low

@@ -1,5 +1,6 @@
 """What the pickles of a state treat in a way of its own, and what they note of it."""
 
+from asyncio.mixins import _LoopBoundMixin
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,3 +36,15 @@ class SpecialParts:
 
     def _reducer_of(self, kind: type) -> Callable[[Any], Any] | None:
         return self.handles.reducer_of(kind) or self.errors.reducer_of(kind) or reducer_of(kind)
+
+
+def reduce_without_loop(value: Any) -> Any:
+    """How to pickle a lock, an event or a queue of asyncio: without the loop that it refers to after a wait.
+
+    It takes the loop of the next wait. NotImplemented for other objects.
+    """
+    if not isinstance(value, _LoopBoundMixin) or vars(value).get("_loop") is None:
+        return NotImplemented
+    reduced: Any = value.__reduce_ex__(5)
+    make, args, state, *rest = reduced
+    return (make, args, {**state, "_loop": None}, *rest) if isinstance(state, dict) else NotImplemented

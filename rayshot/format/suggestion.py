@@ -1,7 +1,9 @@
-"""The known name that a user may have meant."""
+"""What errors and warnings tell a user to do: the name that he may have meant, and where the documentation goes on."""
 
 import difflib
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
 
 _COMPARED_MAX = 10_000
 _COMPARED_LENGTH_MAX = 200
@@ -13,3 +15,19 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
         return ""
     close = difflib.get_close_matches(str(name)[:_COMPARED_LENGTH_MAX], known, n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def porting(line: str) -> str:
+    """The place in the documentation that says what to write instead of an idiom of Ray's."""
+    return f"docs/porting.md#{line}"
+
+
+def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
+    """Warn that rayshot accepts Ray's options for actors that die, but that they have no effect."""
+    given = ", ".join(f"{key}={value!r}" for key, value in asked.items())
+    warnings.warn(
+        f"{whose}: {given} is not needed and does nothing: Ray would begin the actor anew without its state. A "
+        "system of rayshot goes back to its last snapshot by itself when an actor dies, with all states and messages; "
+        f"see {porting('max-restarts')}",
+        stacklevel=4,
+    )

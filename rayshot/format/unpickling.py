@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from rayshot.format.by_value import ClassMakers, Names
+from rayshot.format.classes_by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
-from rayshot.format.filling import fill, lent
 from rayshot.format.late_keys import REFUSALS, LateKeys
+from rayshot.format.object_state import fill, lent
 from rayshot.format.references import plain_handles
 from rayshot.format.reshaping import Attributes, Reshaped, must_reshape, reshapings
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rayshot.errors import AlreadyExists, BadManifest, Damaged, EncryptionKeyNeeded, FormatTooNew, KeyNotFound
 from rayshot.format.bounds import check_count, check_process, check_real, check_text, check_time
 from rayshot.format.encryption import encrypt_manifest, open_manifest
-from rayshot.format.encryption_key import EncryptionKey, new_data_key
+from rayshot.keys.encryption import EncryptionKey, new_data_key
 from rayshot.log.layout import snapshot_of
 from rayshot.log.marks import Kind
 from rayshot.log.records import check_snapshot

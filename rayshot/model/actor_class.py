@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 from rayshot.errors import ConfigError, NameTaken
+from rayshot.format.suggestion import porting
 from rayshot.model.handle import ActorHandle, no_graphs, with_class
-from rayshot.model.methods import porting
+from rayshot.model.methods import warn_of_turns
+from rayshot.model.options import check_options
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import Port, process_port
-from rayshot.model.specification import ActorSpecification, check_class, check_options
-from rayshot.model.taking_turns import warn_of_turns
+from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.model.versions import check_version, declare_version
 from rayshot.protocol.identity import check_actor_name
 

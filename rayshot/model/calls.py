@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import MessageNotSerializable, RayshotError
+from rayshot.format.codec import Codec
 
 
 class OpenCall:
@@ -37,3 +38,11 @@ def sendable(error: Exception) -> RayshotError:
     if isinstance(error, RayshotError):
         return error
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
+
+
+def encode_reply(codec: Codec, call_id: int, value: object, *, ok: bool) -> bytes:
+    """The message with the outcome of a call; with the error if the outcome cannot be encoded."""
+    try:
+        return codec.reply(call_id, value, ok=ok)
+    except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+        return codec.reply(call_id, sendable(error), ok=False)

@@ -15,17 +15,17 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
-from rayshot.format.filling import fill
+from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.anonymous import ChildNames, random_name
 from rayshot.model.calls import Continuation, OpenCall
+from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.hooks import HOOKS
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
-from rayshot.model.migration import migrate
 from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
+from rayshot.model.versions import migrate
 from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")

@@ -1,4 +1,4 @@
-"""A message that nobody could process."""
+"""A message that nobody could process. States may hold one, since programs get them: its name stays."""
 
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ from typing import Any
 from rayshot.format.codec import Frame, is_end, method_of_encoded, split_frame
 from rayshot.model.dead_letter import DeadLetter
 
-__all__ = ["DEAD_LETTERS_MAX", "DeadLetter", "DeadLetters"]
-
 log = logging.getLogger("rayshot")
 DEAD_LETTERS_MAX = 1000
 RECORDED_MAX = 100

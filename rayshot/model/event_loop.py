@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rayshot.errors import TaskLeftBehind, WaitsForHandler
-from rayshot.model.waiting import is_among_themselves, place, threads_besides
+from rayshot.model.loop_tasks import is_among_themselves, place, threads_besides
 
 log = logging.getLogger("rayshot")
 TURNS_BEFORE = 2

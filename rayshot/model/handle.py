@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ActorExited, ConfigError, StaleHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
+from rayshot.format.suggestion import porting
 from rayshot.model.methods import (
     BUILT_IN,
     check_durable,
     check_method_options,
     may_be_method,
-    porting,
     silent_methods,
     unknown_method,
 )

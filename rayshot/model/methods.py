@@ -5,12 +5,13 @@ An option is refused at the place where the user gives it. The error names its l
 
 import inspect
 import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from rayshot.errors import ConfigError, UnknownMethod
-from rayshot.format.suggestion import did_you_mean
+from rayshot.errors import ConfigError, HandlersTakeTurns, UnknownMethod
+from rayshot.format.suggestion import did_you_mean, porting, warn_of_retries
 
 RESERVED = frozenset(
     {"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent", "_user_class"}
@@ -18,6 +19,9 @@ RESERVED = frozenset(
 """Names that a handle uses itself."""
 BUILT_IN = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
 """Methods that every actor has, as in Ray: they can be called, but a class need not define them."""
+_NAMED_MAX = 3
+_told: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that got the warning of `warn_of_turns`."""
 _OPTIONS = {
     "concurrency_group": ("the handlers of one actor run one at a time", "concurrency-groups"),
     "retry_exceptions": ("a handler runs once: catch the exception in it, and try again there", "retry-exceptions"),
@@ -35,11 +39,6 @@ _OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
 """Attributes that programs ask of Ray's own handles."""
 _UNUSED = ("", None, False, 0)
 _silent: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
-
-
-def porting(line: str) -> str:
-    """The place in the documentation that says what to write instead of an idiom of Ray's."""
-    return f"docs/porting.md#{line}"
 
 
 def methods_of(user_class: type) -> tuple[str, ...]:
@@ -140,17 +139,6 @@ def _check_num_returns(whose: str, asked: object) -> int:
     )
 
 
-def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
-    """Warn that rayshot accepts Ray's options for actors that die, but that they have no effect."""
-    given = ", ".join(f"{key}={value!r}" for key, value in asked.items())
-    warnings.warn(
-        f"{whose}: {given} is not needed and does nothing: Ray would begin the actor anew without its state. A "
-        "system of rayshot goes back to its last snapshot by itself when an actor dies, with all states and messages; "
-        f"see {porting('max-restarts')}",
-        stacklevel=4,
-    )
-
-
 def may_be_method(name: str) -> bool:
     """Whether an actor whose class is not known here may have a method of that name that can be called."""
     return not name.startswith("__") and name not in _OF_RAYS_HANDLES
@@ -197,3 +185,20 @@ def _declared(user_class: type, name: str) -> dict[str, Any]:
 def _function(user_class: type, name: str) -> Any:
     method = inspect.getattr_static(user_class, name)
     return getattr(method, "__func__", method)  # of a static or class method
+
+
+def warn_of_turns(user_class: type, stacklevel: int) -> None:
+    """Warn, once for each class, if handlers are `async def`: in Ray they interleave, here they do not."""
+    if user_class in _told:
+        return
+    names = [name for name in methods_of(user_class) if inspect.iscoroutinefunction(getattr(user_class, name))]
+    if names:
+        _told.add(user_class)
+        listed = ", ".join(names[:_NAMED_MAX]) + (", ..." if len(names) > _NAMED_MAX else "")
+        warnings.warn(
+            f"{user_class.__qualname__} has async handlers ({listed}). They take turns: each runs to its end, with all "
+            "that it awaits, before the next one of the same actor begins. One that waits for what another handler of "
+            "its actor brings, an event or an item of a queue, gets an error: docs/porting.md#async",
+            HandlersTakeTurns,
+            stacklevel,
+        )

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from rayshot.errors import CodeMismatch
-from rayshot.format.by_value import Names
+from rayshot.format.classes_by_value import Names
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
+from rayshot.format.global_names import find_global
 from rayshot.format.outline import globals_of
 from rayshot.format.pickle_bytes import PICKLE_START, mentions
 from rayshot.format.pickling import ALL_PLACES, load_message, recast_parts
 from rayshot.format.reshaping import LostPart, Reshaped
-from rayshot.model.specification import ActorSpecification, find_global
+from rayshot.model.specification import ActorSpecification
 
 
 class _Gone(Exception):

@@ -1,6 +1,5 @@
 """The specification of an actor: its class, which any process can find again, and its options."""
 
-import importlib
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -10,63 +9,16 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
-from rayshot.format.by_value import Names
-from rayshot.format.inert_record import short_repr
+from rayshot.format.classes_by_value import Names
+from rayshot.format.global_names import find_global
+from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, load_class
-from rayshot.format.redaction import shown
-from rayshot.format.suggestion import did_you_mean
-from rayshot.format.walking import count_documents
 from rayshot.model.hooks import HOOKS, check_hooks
-from rayshot.model.methods import check_methods, methods_of, porting, warn_of_retries
+from rayshot.model.methods import check_methods, methods_of
+from rayshot.model.options import RAY_OPTIONS, check_options, stored
 from rayshot.model.versions import hooks_of, version_of
 
-RAY_OPTIONS = frozenset(
-    {
-        "accelerator_type",
-        "label_selector",
-        "memory",
-        "num_cpus",
-        "num_gpus",
-        "object_store_memory",
-        "resources",
-        "runtime_env",
-        "scheduling_strategy",
-    }
-)
-"""Options that are passed to Ray unchanged."""
-OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
-    "capture": ("auto", "fork", "inline"),
-    "on_error": ("continue", "stop"),
-    "deterministic": (False, True),
-    "reload": ("place", "process"),
-    "prove": (True, False),
-}
-"""rayshot's own options with their values; the default is first."""
-COUNT_OPTIONS = frozenset({"max_pending_calls"})
-"""Options whose value is a count of 1 or more; -1 means no limit, as in Ray."""
-_REFUSED = {
-    "max_concurrency": ("handlers of one actor run one at a time", "max-concurrency"),
-    "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
-    "lifetime": ("actors live as long as their system, which its drivers may leave", "detached"),
-    "namespace": ("actors live in their system, where names are looked up", "namespaces"),
-    "allow_out_of_order_execution": ("the messages of one sender are handled in their order", "out-of-order"),
-    "placement_group": ("give it as scheduling_strategy=PlacementGroupSchedulingStrategy(group)", "placement-options"),
-    "placement_group_bundle_index": ("give it in a PlacementGroupSchedulingStrategy", "placement-options"),
-    "enable_task_events": ("Ray would list batches of messages, and no calls", "task-events"),
-    "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
-    "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
-}
-"""Refused options, each with the reason and the line of the table in docs/porting.md."""
-_DEFAULTS = (
-    ("max_concurrency", 1),
-    ("lifetime", "non_detached"),
-    ("placement_group", "default"),
-    ("placement_group_bundle_index", -1),
-)
-"""Values of refused options that have no effect; these are accepted."""
-_NEEDLESS = frozenset({"max_restarts", "max_task_retries"})
-"""Accepted with a warning: rayshot offers more than these options ask for."""
 _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
 """Types whose instances hold more than attributes."""
 
@@ -156,9 +108,9 @@ class ActorSpecification:
         return replace(self, class_pickle=dump_class(load_class(self.class_pickle, names)))
 
     def pack(self) -> bytes:
-        """The specification as bytes, for the message that creates the actor and for snapshots: see stored_options."""
+        """The specification as bytes, for the message that creates the actor and for snapshots: see `options`."""
         named = self.class_module, self.class_name, self.class_pickle
-        options = {key: _stored(key, value) for key, value in self.options.items()}
+        options = {key: stored(key, value) for key, value in self.options.items()}
         fields = (*named, self.methods, options, self.version)
         packed = msgpack.packb(fields, use_bin_type=True)
         assert isinstance(packed, bytes)
@@ -189,27 +141,6 @@ def check_class(user_class: type) -> type:
     return user_class
 
 
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without the unset ones; raise ConfigError for unknown, refused or unstorable options."""
-    checked = {}
-    for key, value in options.items():
-        if key in _REFUSED and value not in (None, 0) and (key, value) not in _DEFAULTS:
-            reason, line = _REFUSED[key]
-            raise ConfigError(f"{key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
-        if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:
-            raise ConfigError(f"{key}={value!r}: give one of {', '.join(map(repr, OWN_OPTIONS[key]))}")
-        if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == -1))):
-            raise ConfigError(f"{key}={value!r}: give a count of 1 or more")
-        if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) | _REFUSED.keys() | _NEEDLESS:
-            there = f"{', '.join(sorted(known))}{did_you_mean(key, known)}"
-            raise ConfigError(f"there is no option {key!r}; there are {there}")
-        if value is not None and key not in _REFUSED.keys() | _NEEDLESS:
-            checked[key] = _storable(key, value)
-    if needless := {key: options[key] for key in _NEEDLESS if options.get(key)}:
-        warn_of_retries(needless, "options of an actor")
-    return checked
-
-
 def find_class(module: str, name: str) -> type | None:
     """The user's class of that module and qualified name, imported if needed; None if there is no such class.
 
@@ -224,45 +155,9 @@ def user_class_of(found: Any) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def find_global(module: str, name: str) -> Any:
-    """The object with that qualified name in a module; None if there is no such object. Raises as `find_class`."""
-    try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
-    except ImportError:
-        return None
-    except (Exception, SystemExit) as error:  # a script that has no main guard ends itself
-        raise CodeMismatch(f"module {module} cannot be imported: {error!r}", class_name=f"{module}.{name}") from error
-    try:
-        for part in name.split("."):
-            found = getattr(found, part)
-    except AttributeError:
-        return None
-    return found
-
-
 def _importable(module: str, name: str) -> bool:
     """Whether another process can find the class by its name: its module was imported in the normal way."""
     if module == "__main__" or "<locals>" in name:
         return False
     found = sys.modules.get(module)
     return found is not None and getattr(found, "__spec__", None) is not None
-
-
-def _storable(key: str, value: Any) -> Any:
-    try:
-        msgpack.packb(_stored(key, value), strict_types=True)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"{key}={short_repr(shown(key, value))} cannot be stored with a snapshot: give plain numbers and texts"
-        ) from error
-    return value
-
-
-def _stored(key: str, value: Any) -> Any:
-    """The form of an option in a snapshot: only the names of variables, only the type of a strategy for one cluster."""
-    if key == "runtime_env" and isinstance(value, Mapping):
-        variables = value.get("env_vars")
-        return {**value, **({"env_vars": sorted(variables)} if isinstance(variables, Mapping) else {})}
-    if key == "scheduling_strategy" and type(value).__module__.startswith("ray."):
-        return {"dropped": type(value).__name__}
-    return value

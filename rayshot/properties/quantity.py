@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from rayshot.errors import ConfigError, PredicateFailed
-from rayshot.format.redaction import REDACTED, shown, shown_call
+from rayshot.inert.redaction import REDACTED, shown, shown_call
 from rayshot.properties.global_state import ActorState, GlobalState, Message, timer_messages
 
 Exact = int | Fraction

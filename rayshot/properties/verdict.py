@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import PredicateFailed
-from rayshot.format.jsonable import jsonable
+from rayshot.inert.jsonable import jsonable
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.property import Answer, Kind, Property
 from rayshot.protocol.identity import SnapshotId

@@ -8,24 +8,26 @@ import importlib
 import mmap
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rayshot.errors import CodeMismatch
-from rayshot.format.failing_part import find_failing_part
+from rayshot.format.classes_by_value import Names
+from rayshot.format.codec import CALL, CREATE, END, REPLY, Codec
+from rayshot.format.global_names import find_global
 from rayshot.format.outline import globals_of
 from rayshot.format.pickling import Keeping, load_names, load_state
 from rayshot.format.references import provide_references
+from rayshot.format.slots import FAILED, VALUE, Slot, StoredValue
 from rayshot.model.cell import Cell
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.specification import ActorSpecification, find_global
-from rayshot.proving.in_flight import load_messages
-from rayshot.proving.trial import PROVED, Answer, Trial, judge
-
-if TYPE_CHECKING:
-    from rayshot.format.by_value import Names
+from rayshot.model.handle import ActorHandle
+from rayshot.model.recasting import Recasting
+from rayshot.model.specification import ActorSpecification
+from rayshot.proving.failing_part import find_failing_part
+from rayshot.proving.trial import PROVED, Trial, TrialAnswer, judge
 
 LOOKED_THROUGH_BYTES_MAX = 1 << 20
 """A longer stream is not searched for modules to import before it is loaded."""
@@ -40,7 +42,7 @@ class _Reference:
         self.value = value
 
 
-class Load:
+class TrialLoad:
     """One load in a scratch process. Everything that it makes stays alive with it."""
 
     def __init__(self, trial: Trial, descriptor: int) -> None:
@@ -63,7 +65,7 @@ class Load:
                     with suppress(Exception):
                         importlib.import_module(module)
 
-    def run(self, *, exactly: bool) -> Answer:
+    def run(self, *, exactly: bool) -> TrialAnswer:
         """Load the state, or the messages.
 
         `exactly`: more slowly, and an error of the state comes with the path to the part that raised it.
@@ -146,3 +148,30 @@ def _limit_memory(state_bytes: int) -> None:
 
 def _value_of(reference: _Reference) -> object:
     return reference.value
+
+
+def load_messages(trial: Trial, parts: Sequence[memoryview], names: Names) -> Iterator[tuple[int, object]]:
+    """The messages in flight, read as their receiver reads them after a restore, and handed to nobody.
+
+    It gives the number of each one before it is loaded, and again with what it holds.
+
+    Raises CodeMismatch for what this program does not have, and whatever the classes of the values raise.
+    """
+    codec = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("", name, None, None))
+    recasting = Recasting(codec, trial.actor, names, None)
+    rest = iter(parts)
+    for number, kinds in trial.messages:
+        yield number, None
+        message = recasting.message(number, bytes(next(rest)))
+        slots = []
+        for kind, count in kinds:
+            content = StoredValue(recasting.parts(number, [next(rest) for _ in range(count)]))
+            slots.append(Slot(VALUE if kind == FAILED else kind, content=content))  # an error is loaded, not raised
+        yield number, _decoded(codec, message, slots)
+
+
+def _decoded(codec: Codec, message: bytes, slots: Sequence[Slot]) -> object:
+    fields = next(codec.unpacker(message))
+    if fields[0] == END:
+        return None
+    return codec.decode_tell(fields[-1] if fields[0] in (CALL, REPLY, CREATE) else fields, slots)

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import msgpack
 
-from rayshot.proving.loading import Load
+from rayshot.proving.loading import TrialLoad
 from rayshot.proving.messages import receive, send
-from rayshot.proving.trial import Answer, Trial
+from rayshot.proving.trial import Trial, TrialAnswer
 
 IMPORT_S = 30.0
 """The modules of a state may take so many seconds to import."""
@@ -47,18 +47,18 @@ def serve(descriptor: int) -> None:
                 importlib.import_module(module)
 
 
-def _prove(trial: Trial, file: int, connection: socket.socket) -> tuple[Answer, list[str]]:
+def _prove(trial: Trial, file: int, connection: socket.socket) -> tuple[TrialAnswer, list[str]]:
     """The answer to a trial, and the modules that this process may import too."""
     first, modules = _in_child(trial, file, connection, exactly=False)
     if first.word != "refuted":
         return first, modules
     again, _ = _in_child(trial, file, connection, exactly=True)
     if again.word != "refuted" or again.error != first.error:
-        return Answer("unproved", f"{first.reason}; another time: {again.reason or 'it loaded'}"), modules
+        return TrialAnswer("unproved", f"{first.reason}; another time: {again.reason or 'it loaded'}"), modules
     return again, modules
 
 
-def _in_child(trial: Trial, file: int, connection: socket.socket, *, exactly: bool) -> tuple[Answer, list[str]]:
+def _in_child(trial: Trial, file: int, connection: socket.socket, *, exactly: bool) -> tuple[TrialAnswer, list[str]]:
     read_end, write_end = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -82,7 +82,7 @@ def _in_child(trial: Trial, file: int, connection: socket.socket, *, exactly: bo
         os.close(read_end)
 
 
-def _heard(pipe: int, connection: socket.socket, load_s: float) -> tuple[Answer, list[str]]:
+def _heard(pipe: int, connection: socket.socket, load_s: float) -> tuple[TrialAnswer, list[str]]:
     """What the child at the other end of the pipe says."""
     waiting = select.poll()
     waiting.register(pipe, select.POLLIN)
@@ -91,10 +91,10 @@ def _heard(pipe: int, connection: socket.socket, load_s: float) -> tuple[Answer,
     while True:
         events = dict(waiting.poll(1e3 * max(0.0, deadline - time.monotonic())))
         if connection.fileno() in events:
-            return Answer("unproved", "nobody asks any more"), []
+            return TrialAnswer("unproved", "nobody asks any more"), []
         if not events:
             limit_s = load_s if said else IMPORT_S
-            return Answer("unproved", f"it took longer than {limit_s:g} s to {what}"), []
+            return TrialAnswer("unproved", f"it took longer than {limit_s:g} s to {what}"), []
         part = os.read(pipe, 65536)
         if part and not said:
             deadline, what = time.monotonic() + load_s, "load"
@@ -103,16 +103,16 @@ def _heard(pipe: int, connection: socket.socket, load_s: float) -> tuple[Answer,
             break
     try:
         packed, modules = msgpack.unpackb(said.removeprefix(_IMPORTED))
-        return Answer.unpack(packed), modules
+        return TrialAnswer.unpack(packed), modules
     except (ValueError, TypeError, msgpack.UnpackException):
-        return Answer("unproved", f"the process that had to {what} died"), []
+        return TrialAnswer("unproved", f"the process that had to {what} died"), []
 
 
 def _load(trial: Trial, file: int, pipe: int, *, exactly: bool) -> None:
     """The child's work."""
     gc.disable()
     before = set(sys.modules)
-    load = Load(trial, file)
+    load = TrialLoad(trial, file)
     load.import_modules()
     os.write(pipe, _IMPORTED)
     alone = len(list(Path("/proc/self/task").iterdir())) == 1

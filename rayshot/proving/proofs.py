@@ -21,11 +21,11 @@ from functools import cache
 
 from rayshot.errors import StateNotSerializable
 from rayshot.format.entries import Proof
-from rayshot.format.outline import globals_of
+from rayshot.format.outline import UNREADABLE, globals_of
 from rayshot.format.pickle_bytes import names_no_global, spelled_globals
 from rayshot.model.specification import ActorSpecification
 from rayshot.proving.prover import Prover, spread
-from rayshot.proving.trial import Answer, Trial
+from rayshot.proving.trial import Trial, TrialAnswer
 
 log = logging.getLogger("rayshot")
 
@@ -62,7 +62,7 @@ Kind = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedState:
+class StateToProve:
     """A recorded state. `file` is open and has all its parts, or is None."""
 
     actor: str
@@ -70,7 +70,7 @@ class RecordedState:
     parts: Sequence[bytes | memoryview]
     file: int | None = None
 
-    def ask(self, prover: Prover, folder: str | None = None) -> Answer:
+    def ask(self, prover: Prover, folder: str | None = None) -> TrialAnswer:
         """Have it loaded for trial; `folder` is for a copy of a state that is in no file."""
         trial = Trial(self.actor, self.specification, tuple(memoryview(part).nbytes for part in self.parts))
         if self.file is not None:
@@ -78,7 +78,7 @@ class RecordedState:
         try:
             file = spread(self.parts, folder)
         except OSError as error:
-            return Answer("unproved", f"no room for a copy of it: {error}")
+            return TrialAnswer("unproved", f"no room for a copy of it: {error}")
         try:
             return prover.ask(trial, file)
         finally:
@@ -86,15 +86,15 @@ class RecordedState:
 
 
 @dataclass(slots=True)
-class Task:
+class ProofTask:
     """A trial that waits, runs or has ended with an answer."""
 
-    state: RecordedState
+    state: StateToProve
     kind: Kind
     life: int
     is_sample: bool
     ended: threading.Event = field(default_factory=threading.Event)
-    answer: Answer | None = None
+    answer: TrialAnswer | None = None
     dropped: bool = False
 
 
@@ -105,14 +105,14 @@ class Proofs:
         self._lock = threading.Lock()
         """Covers the life, and what a trial teaches."""
         self._life = 0
-        self._known: dict[Kind, Answer] = {}
+        self._known: dict[Kind, TrialAnswer] = {}
         self._plain: set[Kind] = set()
         self._suspects: dict[str, str] = {}
         """By actor, why its last state that was tried does not load."""
         self._due: set[str] = set()
         self._captures: Counter[str] = Counter()
 
-    def begin(self, life: int, states: Iterable[RecordedState], samples_max: float) -> "Round":
+    def begin(self, life: int, states: Iterable[StateToProve], samples_max: float) -> "Round":
         """Find the trials that these states need, at most so many samples among them: others are due later."""
         with self._lock:
             if life != self._life:
@@ -126,7 +126,7 @@ class Proofs:
         return outcome
 
     def _add(
-        self, state: RecordedState, specification: ActorSpecification, outcome: "Round", samples_max: float
+        self, state: StateToProve, specification: ActorSpecification, outcome: "Round", samples_max: float
     ) -> None:
         if not specification.proves:
             outcome.proofs[state.actor] = Proof("unproved", "prove=False")
@@ -139,7 +139,7 @@ class Proofs:
         self._captures[state.actor] += 1
         outcome.kinds[state.actor] = kind
         if refusal := _too_large(state):
-            self._known.setdefault(kind, Answer("unproved", refusal))
+            self._known.setdefault(kind, TrialAnswer("unproved", refusal))
             return
         captures = self._captures[state.actor]
         if captures > 1 and captures & (captures - 1) == 0 and len(stream) <= SAMPLED_BYTES_MAX:
@@ -149,7 +149,7 @@ class Proofs:
         samples = sum(task.is_sample for task in outcome.tasks.values())
         if needed or (state.actor in self._due and samples < samples_max):
             self._due.discard(state.actor)
-            outcome.tasks[state.actor] = Task(state, kind, self._life, is_sample=not needed)
+            outcome.tasks[state.actor] = ProofTask(state, kind, self._life, is_sample=not needed)
 
     def _is_plain(self, kind: Kind, stream: bytes | memoryview) -> bool:
         """Whether a state loads wherever Python does."""
@@ -159,17 +159,17 @@ class Proofs:
             return False
         try:
             named = globals_of(stream)
-        except Exception:  # noqa: BLE001 - a pickle that calls what placeholders stand for: its trial tells
+        except UNREADABLE:  # its trial tells why
             return False
         if all(module.partition(".")[0] in _PLAIN_PACKAGES for module, _ in named - _PLAIN_NAMES):
             self._plain.add(kind)
         return kind in self._plain
 
-    def is_over(self, task: Task) -> bool:
+    def is_over(self, task: ProofTask) -> bool:
         """Whether nobody needs the answer of a trial any more."""
         return task.dropped or task.life != self._life
 
-    def learn(self, task: Task, answer: Answer) -> None:
+    def learn(self, task: ProofTask, answer: TrialAnswer) -> None:
         """A trial has ended."""
         actor, task.answer = task.state.actor, answer
         with self._lock:
@@ -187,7 +187,7 @@ class Proofs:
             if before is None and answer.word == "unproved":
                 log.warning("a state of %s could not be proved: %s", task.kind[1], answer.reason)
 
-    def result(self, actor: str, kind: Kind, task: Task | None) -> Proof:
+    def result(self, actor: str, kind: Kind, task: ProofTask | None) -> Proof:
         """What is known of a state now, whose own trial was this one if it had one."""
         answer = None if task is None else task.answer
         if answer is not None and answer.word == "proved":
@@ -207,7 +207,7 @@ class Round:
     def __init__(self, of: Proofs) -> None:
         self.proofs: dict[str, Proof] = {}
         self.kinds: dict[str, Kind] = {}
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, ProofTask] = {}
         self._of = of
 
     def finish(self, patience_s: float) -> dict[str, Proof]:
@@ -232,7 +232,7 @@ class Round:
             task.dropped = not task.is_sample
 
 
-def _refusal(actor: str, answer: Answer) -> StateNotSerializable:
+def _refusal(actor: str, answer: TrialAnswer) -> StateNotSerializable:
     path = answer.path or actor
     return StateNotSerializable(
         f"{path} was recorded, but cannot be loaded again, so a restore would fail: {answer.reason}. Mend its class, "
@@ -250,7 +250,7 @@ def _class_key(specification: ActorSpecification) -> Kind:
     return "class", name, specification.class_pickle, repr(specification.options.get("runtime_env"))
 
 
-def _too_large(state: RecordedState) -> str:
+def _too_large(state: StateToProve) -> str:
     """Why a state is too large to be tried; empty if it is not."""
     if len(state.parts[0]) > STREAM_BYTES_MAX:
         return f"its pickle has more than {STREAM_BYTES_MAX >> 20} MiB: `rayshot drill` loads it"

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from rayshot.proving.messages import receive, send
 from rayshot.proving.process import IMPORT_S
-from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import Answer, Trial
+from rayshot.proving.surroundings import ProcessSurroundings
+from rayshot.proving.trial import Trial, TrialAnswer
 
 PROVING = "RAYSHOT_PROVING"
 """The variable that is "1" in processes that load states for trial."""
@@ -38,7 +38,7 @@ _SETTINGS = {
 class Prover:
     """A prover in these surroundings. It starts with the first trial, and again after it has died. For one thread."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: ProcessSurroundings) -> None:
         self._surroundings = surroundings
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
@@ -48,7 +48,7 @@ class Prover:
         """The process; None while there is none."""
         return None if self._process is None else self._process.pid
 
-    def ask(self, trial: Trial, file: int) -> Answer:
+    def ask(self, trial: Trial, file: int) -> TrialAnswer:
         """Make a trial of the state in this file. It takes at most the time of its limits.
 
         Who kills a process that has made earlier trials is not known, so a fresh one then makes it. If that one dies
@@ -58,28 +58,28 @@ class Prover:
         answer = self._ask(trial, file)
         if answer is None and had_made_others:
             answer = self._ask(trial, file)
-        return answer or Answer("unproved", "the process that proves states died")
+        return answer or TrialAnswer("unproved", "the process that proves states died")
 
-    def _ask(self, trial: Trial, file: int) -> Answer | None:
+    def _ask(self, trial: Trial, file: int) -> TrialAnswer | None:
         """The answer to a trial; None if the process died."""
         try:
             connection = self._connection or self._start()
         except OSError as error:  # a container of its own, or the machine has no room
             self.close()
-            return Answer("unproved", f"no process can be started where the actor runs: {error}")
+            return TrialAnswer("unproved", f"no process can be started where the actor runs: {error}")
         connection.settimeout(2 * (IMPORT_S + trial.load_s) + START_S)
         try:
             send(connection, trial.pack(), file)
             answered = receive(connection)
         except TimeoutError:
             self.close()
-            return Answer("unproved", "the process that proves states does not answer")
+            return TrialAnswer("unproved", "the process that proves states does not answer")
         except OSError:
             answered = None
         if answered is None:
             self.close()
             return None
-        return Answer.unpack(answered[0])
+        return TrialAnswer.unpack(answered[0])
 
     def _start(self) -> socket.socket:
         where = self._surroundings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Surroundings(NamedTuple):
+class ProcessSurroundings(NamedTuple):
     """Where an actor's process runs: what decides what its imports find."""
 
     executable: str
@@ -15,11 +15,11 @@ class Surroundings(NamedTuple):
     environment: Mapping[str, str]
 
     @classmethod
-    def here(cls) -> "Surroundings":
+    def here(cls) -> "ProcessSurroundings":
         """Those of this process."""
         return cls(sys.executable, tuple(sys.path), os.getcwd(), dict(os.environ))  # noqa: PTH109 - as text
 
-    def with_hash_seed(self, seed: object) -> "Surroundings":
+    def with_hash_seed(self, seed: object) -> "ProcessSurroundings":
         """The same with this seed of `hash()`; None: with its own."""
         return self if seed is None else self._replace(environment={**self.environment, "PYTHONHASHSEED": str(seed)})
 

@@ -29,7 +29,7 @@ SETUP_HOOK = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-class Answer(NamedTuple):
+class TrialAnswer(NamedTuple):
     """What a trial came to. `reason` says why a state is not proved; `error` is the type of what it raised.
 
     `path` leads to the part that does not load, such as `alice['state']['money']` or `message 7`; empty if it is not
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
         return packed
 
     @classmethod
-    def unpack(cls, packed: bytes) -> "Answer":
+    def unpack(cls, packed: bytes) -> "TrialAnswer":
         """Read what `pack` wrote. Raises ValueError or msgpack.UnpackException for anything else."""
         match msgpack.unpackb(packed):
             case ["proved" | "refuted" | "unproved" as word, str(reason), str(error), str(path)]:
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
         raise ValueError("not an answer")
 
 
-PROVED = Answer("proved")
+PROVED = TrialAnswer("proved")
 
 
 class Trial(NamedTuple):
@@ -94,15 +94,15 @@ class Trial(NamedTuple):
         return cls(actor, specification, tuple(sizes), *rest)
 
 
-def judge(error: BaseException) -> Answer:
+def judge(error: BaseException) -> TrialAnswer:
     """What an error says that a state raised when it was loaded."""
     ours = isinstance(error, RayshotError)  # it says that there is no system here, or that a class does not migrate
     own = isinstance(error, MigrationFailed) if ours else is_own(error)
     if not own or is_of_outside(error) or any(isinstance(one, MISSING) for one in chain(error)):
-        return Answer("unproved", in_short(error), type(error).__qualname__)
+        return TrialAnswer("unproved", in_short(error), type(error).__qualname__)
     lacking = _lacking_here(error)
     reason = f"{in_short(error)}; {lacking}" if lacking else in_short(error)
-    return Answer("unproved" if lacking else "refuted", reason, type(error).__qualname__)
+    return TrialAnswer("unproved" if lacking else "refuted", reason, type(error).__qualname__)
 
 
 def _lacking_here(error: BaseException) -> str:

@@ -19,7 +19,7 @@ run. A failure reports its seed and its choices, and prints its story, one line 
     actors/   a world of a user's actors
         network, recovery    which exist, their snapshots; rollback, take-over, deadlines
         schedule, steps      running by choices; one message at a time
-        snapshot_loading, stepping, wording     how a stored snapshot becomes a world; the effects of a step; words
+        snapshot_loading, stepping    how a stored snapshot becomes a world; the effects of a step, and their words
     face/     what a user sees
         system, exploration    SimulatedSystem; explore: a scenario under many schedules, and the story of a failed one
         shrinking              makes a failing list of choices short

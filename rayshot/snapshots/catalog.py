@@ -6,8 +6,14 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import ConfigError, RolledBack, SnapshotDeleted, SnapshotNotFound, SystemNotFound
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.errors import (
+    ConfigError,
+    RolledBack,
+    SnapshotDeleted,
+    SnapshotNotFound,
+    SystemNotFound,
+)
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.aborts import Aborts, read_aborts
 from rayshot.log.history import History
 from rayshot.log.log import CommitLog

@@ -7,8 +7,8 @@ from typing import Any
 
 from rayshot.errors import Damaged, InconsistentCut
 from rayshot.format.codec import Frame, RecordedMessage, cut_frame, read_frames, read_messages
-from rayshot.format.inert import read_slots
-from rayshot.format.manifest import Blob, ChannelEntry, RecordedSlots
+from rayshot.format.entries import Blob, ChannelEntry, RecordedSlots
+from rayshot.inert.reader import read_slots
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.chunk_reader import ChunkReader
 

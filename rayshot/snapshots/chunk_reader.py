@@ -10,7 +10,7 @@ from rayshot.errors import KeyNotFound, LimitExceeded, MissingChunk
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import expand
 from rayshot.format.encryption import decrypt_chunk
-from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
+from rayshot.format.entries import Blob, CapturedState, Chunk, Span
 from rayshot.log.layout import inside
 from rayshot.places.calls import several_at_once
 from rayshot.places.store import Store

@@ -13,8 +13,9 @@ from typing import Any
 from rayshot.errors import KeyNotFound
 from rayshot.format.chunks import Buffer, compress, digest, split
 from rayshot.format.encryption import encrypt_chunk
-from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import Blob, Chunk, Span, chunk_key
+from rayshot.format.entries import Blob, Chunk, Span
+from rayshot.format.entry_checks import chunk_key
+from rayshot.keys.encryption import DataKey
 from rayshot.log.layout import chunk_folder, inside
 from rayshot.places.calls import create_once, several_at_once
 from rayshot.places.store import Store

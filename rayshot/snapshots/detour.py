@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import RayshotError, StoreError
-from rayshot.format.signing import Prover
+from rayshot.keys.signing import Prover
 from rayshot.log.history import History
 from rayshot.log.records import CommitRecord
 from rayshot.protocol.identity import SnapshotId

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from rayshot.format.inert import alike
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
-from rayshot.format.redaction import shown, shown_calls, shown_timers
+from rayshot.format.entries import ActorEntry, ChannelEntry
+from rayshot.format.manifest import Manifest
+from rayshot.inert.likeness import alike
+from rayshot.inert.redaction import shown, shown_calls, shown_timers
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.relation import Relation, require_comparable

@@ -16,9 +16,9 @@ from rayshot.errors import (
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import open_manifest
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.envelope import Envelope, open_envelope
 from rayshot.format.manifest import Manifest, decode
-from rayshot.format.signing import Envelope, open_envelope
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.layout import inside
 from rayshot.log.log import CommitLog
 from rayshot.log.records import CommitRecord

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rayshot.errors import ConfigError, Incomparable
-from rayshot.format.figures import FOLLOWS
-from rayshot.format.manifest import Manifest
+from rayshot.format.manifest import FOLLOWS, Manifest
 from rayshot.protocol.identity import SnapshotId, is_driver
 
 RelationName = Literal["before", "after", "equal", "incomparable", "other life"]

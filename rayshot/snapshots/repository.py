@@ -21,10 +21,11 @@ from rayshot.errors import (
 )
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import encrypt_manifest
-from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, new_data_key
-from rayshot.format.figures import BEHIND
-from rayshot.format.manifest import Manifest, encode
-from rayshot.format.signing import Signer, seal
+from rayshot.format.envelope import seal
+from rayshot.format.manifest import BEHIND, Manifest, encode
+from rayshot.keys.encryption import DataKey, EncryptionKey, new_data_key
+from rayshot.keys.finder import find_encryption_keys
+from rayshot.keys.signing import Signer
 from rayshot.log.history import History
 from rayshot.log.layout import inside, manifest_name
 from rayshot.log.log import RACES_MAX, CommitLog

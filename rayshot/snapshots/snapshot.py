@@ -9,10 +9,13 @@ from typing import Any
 
 from rayshot.errors import ActorNotFound, ConfigError, Damaged, KeyNotFound, MissingChunk, NotFound, SnapshotDeleted
 from rayshot.format.encryption import decrypt_chunk, open_manifest
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
-from rayshot.format.signing import Envelope, Prover, find_trusted_keys, verify
+from rayshot.format.entries import ActorEntry, Blob, Chunk
+from rayshot.format.envelope import Envelope, verify
+from rayshot.format.manifest import Manifest
 from rayshot.format.suggestion import did_you_mean
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.finder import find_trusted_keys
+from rayshot.keys.signing import Prover
 from rayshot.log.layout import inside
 from rayshot.log.log import CommitLog
 from rayshot.log.records import CommitRecord

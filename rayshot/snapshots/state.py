@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import BadState
 from rayshot.format.chunks import digest
-from rayshot.format.inert import read as read_inertly
-from rayshot.format.jsonable import LONG_MAX
-from rayshot.format.manifest import CapturedState, Proof
+from rayshot.format.entries import CapturedState, Proof
+from rayshot.inert.jsonable import LONG_MAX
+from rayshot.inert.reader import read as read_inertly
 from rayshot.snapshots.chunk_reader import ChunkReader
 
 _IN_S_MAX = 2**40

@@ -16,8 +16,10 @@ from rayshot.errors import (
     UnknownKey,
     Unsigned,
 )
-from rayshot.format.manifest import Chunk, Manifest
-from rayshot.format.signing import Envelope, Prover, verify
+from rayshot.format.entries import Chunk
+from rayshot.format.envelope import Envelope, verify
+from rayshot.format.manifest import Manifest
+from rayshot.keys.signing import Prover
 from rayshot.log.layout import chunk_folder, inside
 from rayshot.places.store import Store
 from rayshot.snapshots.channel_state import ChannelState

@@ -11,7 +11,7 @@ from rayshot.analysis import element_blocks
 from rayshot.analysis.batches import arrow_schema, read_batches, to_batches
 from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.query import parse_query
-from rayshot.format.redaction import show_secrets
+from rayshot.inert.redaction import show_secrets
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
 from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank

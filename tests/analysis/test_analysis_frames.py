@@ -14,7 +14,7 @@ from rayshot.analysis.planning import plan, read_items
 from rayshot.analysis.query import parse_query
 from rayshot.errors import BadManifest, RayshotError
 from rayshot.format.codec import Codec, Frame, pack_frames
-from rayshot.format.redaction import show_secrets
+from rayshot.inert.redaction import show_secrets
 from rayshot.model.handle import ActorHandle
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage

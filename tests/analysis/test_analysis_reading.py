@@ -11,7 +11,7 @@ from rayshot.analysis.message_views import message_parts
 from rayshot.analysis.planning import plan
 from rayshot.analysis.query import parse_query
 from rayshot.errors import NotFound
-from rayshot.format.manifest import Blob, ChannelEntry, Span
+from rayshot.format.entries import Blob, ChannelEntry, Span
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
 from tests.snapshots.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank

@@ -12,7 +12,7 @@ import pytest
 import rayshot
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import ActorNotFound, ConfigError, SnapshotNotFound
-from rayshot.format.redaction import hides
+from rayshot.inert.redaction import hides
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage

@@ -9,7 +9,7 @@ from benchmarks.steps import Step, read_steps
 from benchmarks.walk import report_of, visits, walks
 from tests.processes import ROOT
 
-CANONICAL, WALKING = "rayshot/format/canonical.py", "rayshot/format/walking.py"
+CANONICAL, WALKING = "rayshot/format/canonical.py", "rayshot/format/msgpack_walk.py"
 UNPACKS = """
 from rayshot.format.canonical import unpack
 
@@ -46,7 +46,7 @@ def test_a_process_notes_each_call_with_the_file_that_called(tmp_path):
 
 
 def test_lambdas_note_their_calls_and_functions_keep_their_docstrings(tmp_path):
-    program = "from rayshot.format.jsonable import jsonable\nassert jsonable.__doc__\nassert jsonable(True) is True"
+    program = "from rayshot.inert.jsonable import jsonable\nassert jsonable.__doc__\nassert jsonable(True) is True"
     assert "<lambda>" in {step.function for step in followed(program, tmp_path)}
 
 
@@ -69,7 +69,7 @@ over.acquire()
 
 
 def test_what_a_module_calls_while_it_is_imported_is_not_noted(tmp_path):
-    assert followed("import rayshot.format.pickle_machine", tmp_path) == []
+    assert followed("import rayshot.inert.pickle_machine", tmp_path) == []
 
 
 def test_a_forked_process_notes_nothing(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rayshot.cli import main
-from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.signing import find_key, find_trusted_keys, open_envelope, seal, verify
+from rayshot.format.envelope import open_envelope, seal, verify
+from rayshot.keys.finder import find_encryption_keys, find_key, find_trusted_keys
 
 
 def keygen(*arguments: object) -> Result:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.cli import words
+from rayshot.documents import words
 from rayshot.places.local import LocalStore
 from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from rayshot.cli import main
 from rayshot.cli import replay as command
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.local import LocalStore
 from tests.snapshots.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank

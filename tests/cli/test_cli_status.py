@@ -20,7 +20,7 @@ PHASES = {"stop": 0.02, "record": 0.05, "load": 0.531, "resume": 0.02}
 
 def seen(*recoveries, spares=0, since=None, proved=({}, "")):
     of = ("bank", 3, "running", "", None, None, 0, (), {}, (), recoveries, spares, since, *proved)
-    return page.Seen(SystemStatus(*of), SnapshotConfig(), "/shots", "10.0.0.5:6379")
+    return page.SystemLook(SystemStatus(*of), SnapshotConfig(), "/shots", "10.0.0.5:6379")
 
 
 def back(life, actor="alice", seconds=0.621):

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rayshot.cli import main
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.keys import PrivateKey
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.signing import PrivateKey
 from rayshot.places.local import LocalStore
 from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.format.manifest import Proof
-from rayshot.format.signing import SigningKey
+from rayshot.format.entries import Proof
+from rayshot.keys.signing import SigningKey
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.snapshot import Snapshot
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.layout import log_key
 from rayshot.log.log import CommitLog
 from rayshot.log.records import DeleteRecord, ExpireRecord, Record, encode_record

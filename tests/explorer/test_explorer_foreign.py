@@ -146,7 +146,7 @@ def test_who_was_chosen_and_is_not_there_is_told(repository):
 
 
 def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
-    from rayshot.format.encryption_key import EncryptionKey
+    from rayshot.keys.encryption import EncryptionKey
 
     repository = open_bank(open_store(tmp_path / "shots"), keys=[EncryptionKey(b"e" * 32)])
     make_snapshot(repository, Bank())

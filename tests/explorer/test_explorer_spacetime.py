@@ -8,7 +8,7 @@ from rayshot.audit.history import ActorHistory
 from rayshot.audit.segment import Handled, Recorded
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.spacetime import spacetime
-from rayshot.format.manifest import ChannelEntry
+from rayshot.format.entries import ChannelEntry
 from rayshot.places.memory import MemoryStore
 from rayshot.snapshots.catalog import Storage
 from tests.explorer.computations import overlapping, store_all

@@ -23,11 +23,11 @@ import rayshot.log
 import rayshot.places
 import rayshot.runtime
 import rayshot.snapshots
+from pyspark_rayshot.lake.parts import Task
 from rayshot.format.references import provide_references
 from rayshot.model import current, port
 from rayshot.model.event_loop import Coroutines
-from rayshot.proving.proofs import Task
-from rayshot.proving.trial import Answer
+from rayshot.proving.trial import TrialAnswer
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.coordinator.requests import Request
 from rayshot.runtime.door import (
@@ -158,7 +158,7 @@ def _replaced():
         found.append((function, "__defaults__", (lambda _code: Present.cluster.end_here(),)))
     found.append((Silence.__init__, "__defaults__", (None, _asking("kill"))))
     found.append((Coroutines, "enter", lambda _self: None))  # a loop has three open files
-    found.append((NodeProofs, "_try", lambda *_: Answer("unproved", "nothing is tried on the fake")))
+    found.append((NodeProofs, "_try", lambda *_: TrialAnswer("unproved", "nothing is tried on the fake")))
     return found
 
 

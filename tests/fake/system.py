@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from rayshot.format.keys import new_private_key
+from rayshot.keys.signing import new_private_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.opening.start import start
 from rayshot.runtime.opening.system import System

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rayshot.errors import CorruptChunk, LimitExceeded
 from rayshot.format.bounds import CHUNK_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE, _seal, compress, digest, expand, split
-from rayshot.format.manifest import Chunk, chunk_key
+from rayshot.format.entries import Chunk
+from rayshot.format.entry_checks import chunk_key
 
 TEXT = b"to and fro " * 1000
 NOISE = os.urandom(1000)

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgpack
 
 from rayshot.format import manifest
-from rayshot.format.signing import SigningKey, seal
+from rayshot.format.envelope import seal
+from rayshot.keys.signing import SigningKey
 from rayshot.log import records
 from rayshot.log.aborts import NOTE
 from rayshot.log.heartbeat import HEARTBEAT

@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 
 from rayshot.errors import BadManifest, ConfigError, CorruptChunk, EncryptionKeyNeeded, FormatTooNew, LimitExceeded
 from rayshot.format.bounds import DATA_KEYS_MAX
-from rayshot.format.cipher import NONCE_BYTES
 from rayshot.format.encryption import decrypt_chunk, encrypt_chunk, encrypt_manifest, open_manifest
-from rayshot.format.encryption_key import (
-    OVERHEAD_BYTES,
-    DataKey,
-    EncryptionKey,
-    find_encryption_keys,
-    parse_encryption_keys,
-)
-from rayshot.format.manifest import Chunk, chunk_key
+from rayshot.format.entries import Chunk
+from rayshot.format.entry_checks import chunk_key
+from rayshot.keys.encryption import NONCE_BYTES, OVERHEAD_BYTES, DataKey, EncryptionKey, parse_encryption_keys
+from rayshot.keys.finder import find_encryption_keys
 
 KEY, OTHER = EncryptionKey(b"e" * 32), EncryptionKey(b"f" * 32)
 DATA, EARLIER = DataKey(b"d" * 32), DataKey(b"c" * 32)

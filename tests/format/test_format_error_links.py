@@ -10,11 +10,13 @@ import types
 import pytest
 
 from rayshot.errors import StateNotSerializable
-from rayshot.format import inert
-from rayshot.format.content_digest import content_digest
 from rayshot.format.error_links import LINKS_MAX, VALUES_MAX
 from rayshot.format.exceptions import learn
 from rayshot.format.pickling import dump_message, dump_state, load_message, load_state
+from rayshot.inert import reader
+from rayshot.inert.digest import content_digest
+from rayshot.inert.jsonable import jsonable
+from rayshot.inert.likeness import alike
 from tests.format.test_format_exceptions import Frozen, Missing, Requiring, Rewording
 
 pytestmark = [pytest.mark.acceptance("O4"), pytest.mark.usefixtures("nothing_learned")]
@@ -255,13 +257,13 @@ def test_the_inert_reader_shows_links_and_learned_errors_by_their_class():
         if known:
             learn(Requiring)
         pickled = dump_state({"last": error}, "alice")
-        last = inert.read(pickled.stream)["last"]
+        last = reader.read(pickled.stream)["last"]
         name = Requiring.__module__
         assert last.class_name == f"{name}.Requiring"
         cause = last.attributes["__cause__"]
         assert (cause.class_name, cause.args, cause.kwargs) == (f"{name}.Rewording", ("code 5",), {"code": 5})
         assert cause.attributes["__context__"].args == ("first",)
         assert cause.attributes["__context__"].attributes["__context__"] is last
-        assert "rain" in str(inert.jsonable(last))
-        assert content_digest(last) == content_digest(inert.read(pickled.stream)["last"])
-        assert inert.alike(last, inert.read(pickled.stream)["last"])
+        assert "rain" in str(jsonable(last))
+        assert content_digest(last) == content_digest(reader.read(pickled.stream)["last"])
+        assert alike(last, reader.read(pickled.stream)["last"])

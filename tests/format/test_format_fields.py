@@ -6,11 +6,12 @@ import typing
 
 import pytest
 
-from rayshot.format import inert
-from rayshot.format.content_digest import content_digest
-from rayshot.format.inert import jsonable, short_repr
 from rayshot.format.pickling import dump_state
-from rayshot.format.redaction import show_secrets
+from rayshot.inert import reader
+from rayshot.inert.digest import content_digest
+from rayshot.inert.jsonable import jsonable
+from rayshot.inert.record import short_repr
+from rayshot.inert.redaction import show_secrets
 
 WORD = "hunter2"
 
@@ -54,7 +55,7 @@ def classes():
 
 def read(value):
     pickled = dump_state(value, "alice")
-    return inert.read(pickled.stream, pickled.buffers)
+    return reader.read(pickled.stream, pickled.buffers)
 
 
 CONFIG, WIDE, NARROW, LOGIN, ADMIN = classes()

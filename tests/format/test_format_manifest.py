@@ -10,18 +10,9 @@ from hypothesis import strategies as st
 
 from rayshot.errors import BadManifest, Damaged, FormatTooNew, InconsistentCut, LimitExceeded, UnsafePath
 from rayshot.format import bounds, canonical
-from rayshot.format.manifest import (
-    ActorEntry,
-    Blob,
-    CapturedState,
-    ChannelEntry,
-    Chunk,
-    Manifest,
-    Span,
-    chunk_key,
-    decode,
-    encode,
-)
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span
+from rayshot.format.entry_checks import chunk_key
+from rayshot.format.manifest import Manifest, decode, encode
 from rayshot.protocol.identity import SnapshotId
 
 D1, D2 = "ab" * 32, "cd" * 32

@@ -6,7 +6,8 @@ import msgpack
 import pytest
 
 from rayshot.errors import BadManifest
-from rayshot.format.manifest import Proof, Recording, decode, encode
+from rayshot.format.entries import Proof, RecordingTimes
+from rayshot.format.manifest import decode, encode
 from tests.format.test_format_manifest import ALICE, BOB, BYTES, raw_with
 
 pytestmark = pytest.mark.acceptance("G14", "S2")
@@ -17,7 +18,7 @@ def told(**more):
     return dataclasses.replace(decode(BYTES), actors=(dataclasses.replace(ALICE, **more), BOB))
 
 
-@pytest.mark.parametrize("recording", [None, Recording("n", 0.2, 0.5)])
+@pytest.mark.parametrize("recording", [None, RecordingTimes("n", 0.2, 0.5)])
 @pytest.mark.parametrize("proof", [Proof("proved"), Proof("alike"), Proof("plain"), Proof("unproved", "too large")])
 def test_a_manifest_that_says_it_reads_back_equal_and_spells_the_same(recording, proof):
     manifest = told(recording=recording, proof=proof)

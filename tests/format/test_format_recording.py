@@ -6,11 +6,12 @@ import msgpack
 import pytest
 
 from rayshot.errors import BadManifest
-from rayshot.format.manifest import Recording, decode, encode
+from rayshot.format.entries import RecordingTimes
+from rayshot.format.manifest import decode, encode
 from tests.format.test_format_manifest import ALICE, BOB, BYTES, raw_with
 
 RECORDED = dataclasses.replace(
-    decode(BYTES), actors=(dataclasses.replace(ALICE, recording=Recording("n", 0.2, 0.5)), BOB)
+    decode(BYTES), actors=(dataclasses.replace(ALICE, recording=RecordingTimes("n", 0.2, 0.5)), BOB)
 )
 
 
@@ -25,7 +26,7 @@ def test_a_manifest_in_which_some_actors_say_it_reads_back_equal_and_spells_the_
 )
 def test_it_is_a_place_and_two_spans_of_time(bad):
     with pytest.raises(BadManifest):
-        dataclasses.replace(RECORDED, actors=(dataclasses.replace(ALICE, recording=Recording(*bad)), BOB))
+        dataclasses.replace(RECORDED, actors=(dataclasses.replace(ALICE, recording=RecordingTimes(*bad)), BOB))
 
 
 @pytest.mark.acceptance("G14")

@@ -3,8 +3,10 @@
 import pytest
 
 from rayshot.errors import BadState, LimitExceeded
-from rayshot.format import inert, paths, pickling
+from rayshot.format import paths, pickling
 from rayshot.format.pickling import dump_object, dump_state, load_state
+from rayshot.inert import reader
+from rayshot.inert.record import Inert
 from tests.format.objects import put
 
 
@@ -59,20 +61,20 @@ def test_out_of_band_buffers_beside_references_stay_in_their_places(values):
 
 def test_the_inert_reader_shows_the_value_of_a_reference(values):
     pickled, buffers = stored({"book": put({"title": "poems"})})
-    assert inert.read(pickled.stream, buffers) == {"book": {"title": "poems"}}
+    assert reader.read(pickled.stream, buffers) == {"book": {"title": "poems"}}
 
 
 def test_the_inert_reader_follows_references_one_step_and_shows_a_record_further_on(values):
     pickled, buffers = stored({"outer": put([put("deep")])})
-    (further,) = inert.read(pickled.stream, buffers)["outer"]
-    assert isinstance(further, inert.Inert)
+    (further,) = reader.read(pickled.stream, buffers)["outer"]
+    assert isinstance(further, Inert)
 
 
 def test_bytes_that_are_no_pickle_in_the_place_of_a_value_stay_a_record(values):
     pickled, _ = stored({"book": put(1)})
-    assert isinstance(inert.read(pickled.stream, [b"no pickle"])["book"], inert.Inert)
+    assert isinstance(reader.read(pickled.stream, [b"no pickle"])["book"], Inert)
     with pytest.raises(BadState):
-        inert.read(pickled.stream, [])
+        reader.read(pickled.stream, [])
 
 
 def test_without_a_runtime_nothing_is_a_reference():
@@ -82,7 +84,7 @@ def test_without_a_runtime_nothing_is_a_reference():
 def test_the_inert_reader_shows_large_values_of_many_references(values):
     numpy = pytest.importorskip("numpy")
     pickled, buffers = stored([put(numpy.arange(300_000) + index) for index in range(8)])
-    assert [int(array[0]) for array in inert.read(pickled.stream, buffers)] == list(range(8))
+    assert [int(array[0]) for array in reader.read(pickled.stream, buffers)] == list(range(8))
 
 
 def test_the_inert_reader_does_not_read_one_large_value_again_and_again(values):
@@ -90,7 +92,7 @@ def test_the_inert_reader_does_not_read_one_large_value_again_and_again(values):
     call = b"crayshot.format.pickling\nput_again\n(h\x00tR"
     stream = b"\x80\x05(\x97\x94" + call * 50 + b"l."
     with pytest.raises(LimitExceeded):
-        inert.read(stream, [buffer])
+        reader.read(stream, [buffer])
 
 
 def test_the_paths_of_many_references_are_found_in_one_walk(values, monkeypatch):

@@ -6,9 +6,9 @@ import types
 
 import pytest
 
-from rayshot.format.inert import read
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.format.sentinels import named
+from rayshot.inert.reader import read
 
 pytestmark = pytest.mark.acceptance("S11")
 

@@ -6,7 +6,8 @@ import msgpack
 import pytest
 
 from rayshot.errors import BadManifest, LimitExceeded
-from rayshot.format.manifest import Proof, Recording, decode, encode
+from rayshot.format.entries import Proof, RecordingTimes
+from rayshot.format.manifest import decode, encode
 from rayshot.format.shape_tables import pack_shapes, unpack_shapes
 from rayshot.format.shapes import SHAPES_MAX, Shape
 from tests.format.test_format_manifest import ALICE, BOB, BYTES, MANIFEST, raw_with
@@ -56,7 +57,7 @@ def test_a_manifest_with_shapes_reads_back_equal_and_spells_each_table_once():
 
 
 def test_they_stand_behind_how_an_actor_recorded_and_beside_its_proof():
-    recorded = dataclasses.replace(ALICE, recording=Recording("n", 0.2, 0.5), proof=Proof("plain"), shapes=TABLE)
+    recorded = dataclasses.replace(ALICE, recording=RecordingTimes("n", 0.2, 0.5), proof=Proof("plain"), shapes=TABLE)
     manifest = dataclasses.replace(MANIFEST, actors=(recorded,), channels=())
     assert rows(manifest)[0][9:] == ["n", 0.2, 0.5, {"proof": ["plain", ""], "shapes": TREE}]
     assert decode(encode(manifest)) == manifest

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-from rayshot.format.content_digest import content_digest
-from rayshot.format.inert import Inert, alike, jsonable, read
 from rayshot.format.pickling import dump_message, dump_state, load_message, load_state
 from rayshot.format.shared_arrays import view
+from rayshot.inert.digest import content_digest
+from rayshot.inert.jsonable import jsonable
+from rayshot.inert.likeness import alike
+from rayshot.inert.reader import read
+from rayshot.inert.record import Inert
 
 pytestmark = pytest.mark.acceptance("S9")
 

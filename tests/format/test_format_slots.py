@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayshot.errors import BadManifest, LimitExceeded, MessageNotSerializable
-from rayshot.format import inert
 from rayshot.format.codec import Codec, Frame, read_messages
-from rayshot.format.manifest import CapturedState, RecordedSlot, RecordedSlots, decode, encode
+from rayshot.format.entries import CapturedState, RecordedSlot, RecordedSlots
+from rayshot.format.manifest import decode, encode
 from rayshot.format.pickling import dump_message, dump_state, load_message
 from rayshot.format.references import references
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Slot, SlottedMessage, StoredValue
+from rayshot.inert import reader
+from rayshot.inert.record import Inert
 from tests.format.objects import Ref, put
 from tests.format.test_format_manifest import (
     ALICE,
@@ -202,7 +204,7 @@ def test_recorded_slots_are_read_inertly_and_loaded_when_their_message_is_handle
     array = np.arange(LARGE_BYTES)
     message = CODEC.tell("keep", (put([1]), [put("deep"), array]))
     pickles = recorded(message.slots)
-    (shown,) = read_messages(Frame(7, 1, message), lambda number: inert.read_slots(pickles) if number == 7 else ())
+    (shown,) = read_messages(Frame(7, 1, message), lambda number: reader.read_slots(pickles) if number == 7 else ())
     assert (shown.number, shown.method, shown.args[0], shown.args[1][0]) == (7, "keep", [1], "deep")
     np.testing.assert_array_equal(shown.args[1][1], array)
     (unfilled,) = read_messages(Frame(7, 1, message))
@@ -221,13 +223,13 @@ def test_recorded_slots_are_read_inertly_and_loaded_when_their_message_is_handle
 @pytest.mark.parametrize("index", [b"K\x05", b"J\xff\xff\xff\xff", b"\x88", b"N"])
 def test_a_place_that_no_slot_fills_stays_a_record(index):
     stream = b"\x80\x05crayshot.format.pickling\nslot\n" + index + b"\x85R."
-    assert isinstance(inert.read(stream, (), ["a"]), inert.Inert)
+    assert isinstance(reader.read(stream, (), ["a"]), Inert)
 
 
 @pytest.mark.acceptance("O1")
 def test_only_the_last_slot_of_a_message_holds_others():
     own = b"\x80\x05crayshot.format.pickling\nslot\nK\x00\x85R."
-    first, second, last = inert.read_slots([(own, ()), (own, ()), (own, ())])
-    assert isinstance(first, inert.Inert)
-    assert isinstance(second, inert.Inert)
+    first, second, last = reader.read_slots([(own, ()), (own, ()), (own, ())])
+    assert isinstance(first, Inert)
+    assert isinstance(second, Inert)
     assert last is first

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from rayshot.format.filling import fill
+from rayshot.format.object_state import fill
 from rayshot.format.pickling import dump_state, load_state
 from tests.format.hard_to_make import Money, Proxy, Refused
 

@@ -16,13 +16,18 @@ from rayshot.errors import RayshotError
 from rayshot.format.bounds import CHUNK_BYTES_MAX
 from rayshot.format.chunks import _seal, digest, expand
 from rayshot.format.codec import Frame, read_frames, read_messages, unpack_messages
-from rayshot.format.content_digest import content_digest
 from rayshot.format.encryption import decrypt_chunk, encrypt_manifest, open_manifest
-from rayshot.format.encryption_key import DataKey, EncryptionKey, parse_encryption_keys
-from rayshot.format.inert import alike, jsonable, read, read_slots, short_repr
-from rayshot.format.keys import PrivateKey, parse_key
-from rayshot.format.manifest import Chunk, chunk_key, decode, encode
-from rayshot.format.signing import SigningKey, open_envelope, seal, verify
+from rayshot.format.entries import Chunk
+from rayshot.format.entry_checks import chunk_key
+from rayshot.format.envelope import open_envelope, seal, verify
+from rayshot.format.manifest import decode, encode
+from rayshot.inert.digest import content_digest
+from rayshot.inert.jsonable import jsonable
+from rayshot.inert.likeness import alike
+from rayshot.inert.reader import read, read_slots
+from rayshot.inert.record import short_repr
+from rayshot.keys.encryption import DataKey, EncryptionKey, parse_encryption_keys
+from rayshot.keys.signing import PrivateKey, SigningKey, parse_key
 from rayshot.log.history import History
 from rayshot.log.records import DeleteRecord, EpochRecord, decode_record, encode_record
 from rayshot.model.specification import ActorSpecification

@@ -10,9 +10,9 @@ from pathlib import Path
 import ray
 
 import rayshot
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.keys import PrivateKey
 from rayshot.format.manifest import FORMAT_VERSION
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.signing import PrivateKey
 from tests.golden.make import KEY
 from tests.golden.workloads import Account
 

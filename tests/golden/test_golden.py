@@ -16,7 +16,7 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.audit.replay import Replay
 from rayshot.cli import main
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.model import versions
 from rayshot.simulation import SimulatedSystem
 from tests.golden.make import KEY

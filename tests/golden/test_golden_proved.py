@@ -10,7 +10,7 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.cli import main
 from rayshot.format.entries import PROOF_WORDS
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from tests.golden.make import KEY
 
 HERE = Path(__file__).parent

@@ -8,9 +8,9 @@ import ray
 
 import rayshot
 from rayshot.errors import EncryptionKeyNeeded, UnknownKey
-from rayshot.format.encryption_key import new_encryption_key
-from rayshot.format.keys import SigningKey
-from rayshot.format.signing import verify
+from rayshot.format.envelope import verify
+from rayshot.keys.encryption import new_encryption_key
+from rayshot.keys.signing import SigningKey
 from rayshot.log.records import CommitRecord, CopyRecord
 from rayshot.simulation import SimulatedSystem
 from tests.golden.make import KEY

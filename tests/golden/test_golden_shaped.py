@@ -12,7 +12,7 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.cli import main
 from rayshot.errors import CodeMismatch
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.simulation import SimulatedSystem
 from tests.golden.make import KEY
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rayshot
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.simulation import SimulatedSystem
 from tests.golden.make import KEY
 

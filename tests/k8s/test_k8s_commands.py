@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from rayshot.format.keys import PrivateKey
+from rayshot.keys.signing import PrivateKey
 from rayshot.places.local import LocalStore
 from tests.cli.test_cli_verify import flip
 from tests.k8s.manifests import BIN, K8S, all_templates, build, of_kind

@@ -4,7 +4,7 @@ import random
 from dataclasses import fields, replace
 
 from rayshot.format import canonical
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.aborts import NAMES_MAX, NOTES_KEPT, AbortNote, read_aborts, write_abort
 from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel, SnapshotId

@@ -12,7 +12,8 @@ from rayshot.errors import CodeMismatch, ConfigError, NameTaken, SystemStopped, 
 from rayshot.model.actor_class import ActorClass
 from rayshot.model.handle import ActorHandle, rebind_anew
 from rayshot.model.methods import silent_methods
-from rayshot.model.specification import ActorSpecification, check_options, find_class
+from rayshot.model.options import check_options
+from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
 from tests.model.workloads import Account, Configured, Registered, Registry
 from tests.protocol.test_protocol_identity import NAMES

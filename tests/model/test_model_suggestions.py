@@ -6,7 +6,7 @@ from rayshot.cli.predicates import find_property
 from rayshot.errors import ConfigError, RayshotError
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.model.methods import check_method_options, unknown_method
-from rayshot.model.specification import check_options
+from rayshot.model.options import check_options
 from rayshot.runtime.wire.initiation import check_spread
 
 

@@ -6,9 +6,8 @@ import pytest
 
 import rayshot
 from rayshot.errors import ConfigError, MigrationFailed
-from rayshot.model.migration import migrate
 from rayshot.model.specification import ActorSpecification
-from rayshot.model.versions import attributes_of, required_fields
+from rayshot.model.versions import attributes_of, migrate, required_fields
 from tests.model.workloads import Account
 
 

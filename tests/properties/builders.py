@@ -7,8 +7,8 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import CALL, CREATE, REPLY, Frame, pack_frames
-from rayshot.format.figures import FOLLOWS
-from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry
+from rayshot.format.manifest import FOLLOWS, Manifest
 from rayshot.format.pickling import dump_state
 from rayshot.places.memory import MemoryStore
 from rayshot.places.store import Store

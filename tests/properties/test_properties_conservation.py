@@ -307,7 +307,7 @@ def test_what_is_no_number_is_refused(value):
 
 
 def test_what_is_named_like_a_secret_is_counted_only_where_it_is_shown():
-    from rayshot.format.redaction import show_secrets
+    from rayshot.inert.redaction import show_secrets
 
     snapshot = snapshot_of({"alice": Actor({"pin": 1234})})
     with pytest.raises(ConfigError, match="named like a secret"):

@@ -11,8 +11,8 @@ from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account, Sent
-from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.bodies.application import Sent, SimulatedAccount
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 
 
 class Table:
@@ -31,9 +31,9 @@ class Table:
         self.begins = []
         self.answers = []
         self.slow_answers = False
-        self.coordinator = Coordinator(1, Collector(1), self)
+        self.coordinator = WorldCoordinator(1, Collector(1), self)
         self.processes = {
-            name: AccountProcess(name, Participant(name), self, Account(name, balance, ()))
+            name: AccountProcess(name, Participant(name), self, SimulatedAccount(name, balance, ()))
             for name, balance in balances.items()
         }
         for name in balances:

@@ -8,7 +8,7 @@ import pytest
 from rayshot.format.pickling import dump_state
 from rayshot.model.specification import ActorSpecification
 from rayshot.proving.prover import Prover, spread
-from rayshot.proving.surroundings import Surroundings
+from rayshot.proving.surroundings import ProcessSurroundings
 from rayshot.proving.trial import Trial
 from tests.proving import kinds
 
@@ -43,7 +43,7 @@ def _recorded(state, own=None):
 
 @pytest.fixture
 def prover():
-    made = Prover(Surroundings.here())
+    made = Prover(ProcessSurroundings.here())
     yield made
     made.close()
 

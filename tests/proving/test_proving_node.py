@@ -11,8 +11,8 @@ from rayshot.format.entries import Proof
 from rayshot.model.specification import ActorSpecification
 from rayshot.proving import proofs as proving
 from rayshot.proving.prover import Prover, spread
-from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import Answer
+from rayshot.proving.surroundings import ProcessSurroundings
+from rayshot.proving.trial import TrialAnswer
 from rayshot.runtime.node import proofs as node
 from tests.proving import kinds
 from tests.proving.conftest import SPECIFICATION, record, record_actor
@@ -39,7 +39,7 @@ def tried(monkeypatch):
 @pytest.fixture
 def proofs(monkeypatch):
     monkeypatch.setattr(proving, "PATIENCE_S", PATIENCE_S)
-    made = node.NodeProofs(lambda _actor, _life: Surroundings.here())
+    made = node.NodeProofs(lambda _actor, _life: ProcessSurroundings.here())
     yield made
     for prover in made._provers.values():
         prover.close()
@@ -47,7 +47,7 @@ def proofs(monkeypatch):
 
 def begin(proofs, values, life=1, specification=SPECIFICATION):
     """Begin a snapshot of actors that have these values."""
-    states = [proving.RecordedState(name, specification, record(value).parts, None) for name, value in values.items()]
+    states = [proving.StateToProve(name, specification, record(value).parts, None) for name, value in values.items()]
     return proofs.begin(life, states)
 
 
@@ -109,7 +109,7 @@ def test_plain_values_need_no_trial(proofs, tried):
 def test_a_state_that_refers_to_its_actor_or_calls_a_function_of_python_is_tried(proofs, tried):
     member = ActorSpecification.of(kinds.Choosy, {}).pack()
     parts = record_actor(kinds.Choosy("alice", lambda own: {own})).parts
-    begun = proofs.begin(1, [proving.RecordedState("alice", member, parts, None)])
+    begun = proofs.begin(1, [proving.StateToProve("alice", member, parts, None)])
     await_all(begun)
     with pytest.raises(StateNotSerializable, match=r"^alice.* was recorded, but cannot be loaded again"):
         begun.finish(PATIENCE_S)
@@ -181,7 +181,7 @@ def test_a_sample_has_its_file_for_itself(proofs, monkeypatch):
     parts = record(kinds.Fussy(-1)).parts
     file = spread(parts)
     with held_back(monkeypatch):
-        second = proofs.begin(1, [proving.RecordedState("alice", SPECIFICATION, parts, file)])
+        second = proofs.begin(1, [proving.StateToProve("alice", SPECIFICATION, parts, file)])
         second.finish(PATIENCE_S)
         os.close(file)
         other = spread(record(kinds.Fussy(1)).parts)
@@ -237,6 +237,6 @@ def test_a_pickle_that_is_too_large_is_left_to_the_drill(proofs, monkeypatch):
 
 
 def test_an_answer_is_what_it_says():
-    assert Answer.unpack(Answer("refuted", "why", "KeyError", "alice").pack()).reason == "why"
+    assert TrialAnswer.unpack(TrialAnswer("refuted", "why", "KeyError", "alice").pack()).reason == "why"
     with pytest.raises(ValueError, match="not an answer"):
-        Answer.unpack(b"\x90")
+        TrialAnswer.unpack(b"\x90")

@@ -7,7 +7,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import NameTaken
-from rayshot.model.anonymous import child_name
+from rayshot.model.child_names import child_name
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor import spawning

@@ -8,8 +8,8 @@ import ray
 
 import rayshot
 from rayshot.errors import EncryptionKeyNeeded, RolledBack, UnknownKey
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.keys import PrivateKey
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.signing import PrivateKey
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings

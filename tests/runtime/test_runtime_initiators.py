@@ -10,7 +10,7 @@ import ray
 
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, SnapshotAborted
-from rayshot.format.figures import FOLLOWS
+from rayshot.format.manifest import FOLLOWS
 from rayshot.runtime.coordinator.requests import Asked, Order, Request
 from rayshot.runtime.wire.initiation import check_spread
 from tests.runtime.healed import STOPS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rayshot.errors import Fenced, KeysMissing, LogLost, StateNotSerializable, StoreUnavailable
-from rayshot.format.encryption_key import new_encryption_key
-from rayshot.format.keys import new_private_key
+from rayshot.keys.encryption import new_encryption_key
+from rayshot.keys.signing import new_private_key
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.collector import Collector
 from rayshot.runtime.coordinator.under_way import why_unwritten

@@ -8,7 +8,8 @@ import pytest
 import ray
 
 from rayshot.errors import NameTaken
-from rayshot.model.dead_letters import DEAD_LETTERS_MAX, RECORDED_MAX, DeadLetter
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.dead_letters import DEAD_LETTERS_MAX, RECORDED_MAX
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator import members as members_module

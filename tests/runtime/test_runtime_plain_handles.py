@@ -11,8 +11,9 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted, StaleHandle
-from rayshot.format import inert
 from rayshot.format.pickling import dump_message, dump_state, load_message, load_state
+from rayshot.inert import reader
+from rayshot.inert.jsonable import jsonable
 from rayshot.runtime.door import plain_handles
 from rayshot.runtime.door.plain_handles import PlainHandle, plain_handle
 from rayshot.runtime.door.references import know_references
@@ -162,11 +163,11 @@ def test_a_handle_of_an_older_snapshot_is_read_by_the_name_that_it_has_there(mon
     stream = dump_state([stands], "desk").stream
     assert b"rayshot.runtime.ray" in stream
     assert load_state(stream) == [stands]
-    assert inert.read(stream)[0].state["class"] == "shop.Side"
+    assert reader.read(stream)[0].state["class"] == "shop.Side"
 
 
 def test_the_inert_reader_shows_the_class_and_the_name_of_a_handle():
-    shown = inert.jsonable(inert.read(dump_state([plain_handle(*ELSEWHERE)], "desk").stream))
+    shown = jsonable(reader.read(dump_state([plain_handle(*ELSEWHERE)], "desk").stream))
     assert shown == [
         {"$class": "ray.actor.ActorHandle", "actor": "an actor", "class": "shop.Side", "name": "", "namespace": ""}
     ]

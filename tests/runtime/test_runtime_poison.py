@@ -9,7 +9,7 @@ import ray
 from rayshot import FailureConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError, PoisonMessage
-from rayshot.format.signing import find_key
+from rayshot.keys.finder import find_key
 from tests.runtime.healed import HEALS, die_at, kill_in, report, ring, until_it_runs, until_it_stops
 from tests.runtime.poisoned import Cook, Eater, Stillborn
 from tests.runtime.take_over import kill_coordinator

@@ -6,8 +6,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import ConfigError
-from rayshot.format.signing import load_key
-from rayshot.format.signing_key import find_trusted_keys
+from rayshot.keys.finder import find_trusted_keys, load_key
 from rayshot.places.local import LocalStore
 from tests.snapshots.snapshot_builder import Bank, make_snapshot, open_bank
 

@@ -13,8 +13,8 @@ from ray._private.worker import global_worker
 import rayshot
 from rayshot.audit import prove
 from rayshot.errors import CodeMismatch, SnapshotAborted
-from rayshot.format.signing import find_key
 from rayshot.format.slots import LARGE_BYTES
+from rayshot.keys.finder import find_key
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.objects_restored import SIZE
 from tests.runtime.reader import Adder, Gate, Maker, Reader, fail, late

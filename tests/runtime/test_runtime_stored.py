@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from rayshot.format.codec import CREATE, Frame, pack_frames, read_frames
-from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
+from rayshot.format.entries import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
+from rayshot.keys.encryption import DataKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.memory import MemoryStore
 from rayshot.protocol.cut import ChannelCut, Cut, Record

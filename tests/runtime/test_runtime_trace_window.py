@@ -10,7 +10,7 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.audit.proof import trace_of
 from rayshot.errors import ConfigError
-from rayshot.format.signing import find_key
+from rayshot.keys.finder import find_key
 from tests.runtime.test_runtime_tracing import cyclic_flow, dag_with_two_sources, ring, stop
 from tests.runtime.traced import Delegate, Sleeper, Station
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ import rayshot
 from rayshot import SnapshotConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError
-from rayshot.format.signing import find_key
+from rayshot.keys.finder import find_key
 from rayshot.snapshots.channel_state import ChannelState
 from tests.runtime.traced import Delegate, Feed, Leaver, Liar, Sleeper, Stage, Station
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from rayshot.cli.exits import FINE, UNSOUND, Group
+from rayshot.cli.exits import FINE, UNSOUND, CommandGroup
 from rayshot.cli.json_option import json_option
 from rayshot.errors import BadManifest, ConfigError
 from rayshot.simulation.face.shrinking import same_failure, shrink
@@ -186,7 +186,7 @@ def _tell(name: str, outcome: Outcome) -> None:
     click.echo("\n".join([f"{name}: {outcome.settings}", *outcome.story[-STORY_LINES:], error]), err=True)
 
 
-main = Group("tests", commands={"simulate": simulate})
+main = CommandGroup("tests", commands={"simulate": simulate})
 """Errors are told as the command line tells its own."""
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.packets import StoredCut
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A snapshot in the log, and where it has each process."""
 
-    stored: Stored
+    stored: StoredCut
     positions: dict[str, int]
 
     def __str__(self) -> str:

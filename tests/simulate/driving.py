@@ -8,7 +8,7 @@ from rayshot.protocol.driver_events import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account, Message, Received
+from rayshot.simulation.bodies.application import AccountMessage, Received, SimulatedAccount
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.failure import OracleFailure
@@ -28,7 +28,9 @@ class DrivenWorld(RollingBackNetwork[AccountProcess, Commit]):
         traffic = Traffic(keeps_order, settings.lost_one_in, settings.duplicated_one_in)
         super().__init__(choices, traffic, machines, story=story)
         self.settings = settings
-        initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
+        initial = {
+            name: SimulatedAccount(name, 100, known, settings.timers) for name, known in settings.contacts.items()
+        }
         self.truth = Truth(initial)
         self.answered: dict[str, dict[str, int]] = defaultdict(dict)
         """Driver -> process -> the last message of the driver that it has seen answered by this process."""
@@ -68,7 +70,7 @@ class DrivenWorld(RollingBackNetwork[AccountProcess, Commit]):
 
     def write(self, driver: SimulatedDriver, receiver: str, kind: str, amount: int) -> None:
         """A driver sends a message."""
-        driver.write(receiver, Message(kind, amount, driver.sent(receiver) + 1))
+        driver.write(receiver, AccountMessage(kind, amount, driver.sent(receiver) + 1))
         self.answered_before[Channel(driver.name, receiver)].append(dict(self.answered[driver.name]))
         self.truth_of(driver, receiver)
 

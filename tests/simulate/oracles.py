@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.simulation.bodies.application import Account
+from rayshot.simulation.bodies.application import SimulatedAccount
 from rayshot.simulation.world.failure import OracleFailure
-from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.packets import StoredCut
 from tests.simulate.truth import Truth
 
 
-def judge_cut(stored: Stored, truth: Truth, live: Mapping[str, Account]) -> dict[str, int]:
+def judge_cut(stored: StoredCut, truth: Truth, live: Mapping[str, SimulatedAccount]) -> dict[str, int]:
     """Judge a snapshot that is about to be stored; return the position of each process that it holds.
 
     Theorem 1 splits the steps into those before the cut and those behind it, each part in the order in which it
@@ -64,7 +64,7 @@ def _positions(cut: Cut, truth: Truth) -> dict[str, int]:
     return positions | {process: truth.position(process) for process in cut.ended if process in truth.ended}
 
 
-def _judge_orphans(cut: Cut, accounts: Mapping[str, Account]) -> None:
+def _judge_orphans(cut: Cut, accounts: Mapping[str, SimulatedAccount]) -> None:
     """No process took what was sent behind the cut."""
     for receiver, account in accounts.items():
         for sender, m in account.seen.items():
@@ -73,7 +73,7 @@ def _judge_orphans(cut: Cut, accounts: Mapping[str, Account]) -> None:
                 raise OracleFailure("orphan", f"{cut.snapshot}: {receiver} took {m} of {sender}, which sent {n}")
 
 
-def _judge_live(oracle: str, truth: Truth, live: Mapping[str, Account]) -> None:
+def _judge_live(oracle: str, truth: Truth, live: Mapping[str, SimulatedAccount]) -> None:
     """The steps of each process lead to its present state."""
     for process, account in live.items():
         found = truth.account(process, truth.position(process))
@@ -81,7 +81,7 @@ def _judge_live(oracle: str, truth: Truth, live: Mapping[str, Account]) -> None:
             raise OracleFailure(oracle, f"{process} is {account}, its steps lead to {found}")
 
 
-def _judge_membership(cut: Cut, truth: Truth, accounts: Mapping[str, Account]) -> None:
+def _judge_membership(cut: Cut, truth: Truth, accounts: Mapping[str, SimulatedAccount]) -> None:
     """Who was there at the beginning is in it, unless it ended, or is not born and nothing in the cut is for it."""
     recorded = truth.recorded[cut.snapshot]
     unborn = {name for name, position in recorded.items() if position == 0 and name not in accounts}
@@ -93,7 +93,7 @@ def _judge_membership(cut: Cut, truth: Truth, accounts: Mapping[str, Account]) -
         raise OracleFailure("membership", f"{cut.snapshot} says that {sorted(wrong)} ended")
 
 
-def _judge_states(stored: Stored, accounts: Mapping[str, Account], positions: Mapping[str, int]) -> None:
+def _judge_states(stored: StoredCut, accounts: Mapping[str, SimulatedAccount], positions: Mapping[str, int]) -> None:
     for process, record in stored.cut.records.items():
         state = stored.states[process]
         if record.born != (process in accounts) or record.born != (state is not None):
@@ -104,7 +104,7 @@ def _judge_states(stored: Stored, accounts: Mapping[str, Account], positions: Ma
             )
 
 
-def _judge_channels(stored: Stored, truth: Truth, accounts: Mapping[str, Account]) -> None:
+def _judge_channels(stored: StoredCut, truth: Truth, accounts: Mapping[str, SimulatedAccount]) -> None:
     """Every channel holds exactly what was sent and not yet taken, in order; none is missing or made up."""
     snapshot, ended = stored.cut.snapshot, set(stored.cut.ended)
     channels = {cut.channel: cut for cut in stored.cut.channels}
@@ -137,7 +137,7 @@ def _judge_channels(stored: Stored, truth: Truth, accounts: Mapping[str, Account
 
 
 def _judge_receivers(
-    stored: Stored, truth: Truth, accounts: Mapping[str, Account], channels: Iterable[Channel]
+    stored: StoredCut, truth: Truth, accounts: Mapping[str, SimulatedAccount], channels: Iterable[Channel]
 ) -> None:
     """What a process took from a driver lies inside the cut; what it gets has a place to go to."""
     snapshot, known = stored.cut.snapshot, set(channels)
@@ -165,7 +165,7 @@ def _judge_drivers(cut: Cut, truth: Truth, positions: Mapping[str, int]) -> None
                     )
 
 
-def _judge_conservation(stored: Stored, truth: Truth, accounts: Mapping[str, Account]) -> None:
+def _judge_conservation(stored: StoredCut, truth: Truth, accounts: Mapping[str, SimulatedAccount]) -> None:
     """Money: what there was at first and what drivers paid in is in states, in flight, or lost with the ended."""
     ended = set(stored.cut.ended)
     there = sum(state.balance for state in stored.states.values() if state is not None)
@@ -187,7 +187,7 @@ def _judge_conservation(stored: Stored, truth: Truth, accounts: Mapping[str, Acc
         raise OracleFailure("conservation", f"{stored.cut.snapshot}: {there} there, {lost} lost, {paid} paid in")
 
 
-def judge_rest(truth: Truth, live: Mapping[str, Account]) -> None:
+def judge_rest(truth: Truth, live: Mapping[str, SimulatedAccount]) -> None:
     """Judge a system at rest: of every channel all was taken, once and in order, by whoever was there to take it.
 
     Drivers that died may have left a gap: of theirs a beginning was taken.

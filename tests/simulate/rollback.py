@@ -8,7 +8,7 @@ from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import Load
-from rayshot.simulation.world.rollback import Life
+from rayshot.simulation.world.rollback import WorldLife
 from tests.simulate.commit import Commit
 from tests.simulate.settings import Slow
 from tests.simulate.world import World
@@ -40,7 +40,7 @@ class RollingBackWorld(World):
         cut = target.stored.cut
         return frozenset({*cut.records, *cut.unborn}), cut.ended
 
-    def life_began(self, life: Life[Commit]) -> None:
+    def life_began(self, life: WorldLife[Commit]) -> None:
         """See RollingBackNetwork."""
         commit = life.origin
         self.truth.rolled_back(self.incarnation, commit.positions if commit else {}, set(self.ended))

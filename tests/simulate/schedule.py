@@ -10,7 +10,7 @@ from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account
+from rayshot.simulation.bodies.application import SimulatedAccount
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
@@ -262,7 +262,7 @@ def _take_final_snapshot(world: RecoveringWorld) -> None:
         raise OracleFailure("termination", "the last snapshot, taken at rest, was not committed")
 
 
-def _live(world: RecoveringWorld) -> dict[str, Account]:
+def _live(world: RecoveringWorld) -> dict[str, SimulatedAccount]:
     return {process.name: process.account for process in _working(world) if process.account is not None}
 
 

@@ -29,11 +29,11 @@ from rayshot.protocol.events import (
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.bodies.application import AccountMessage, Received, Sent, SimulatedAccount, Step
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
-from rayshot.simulation.world.packets import Acknowledgement, Packet, Stored
+from rayshot.simulation.world.packets import Acknowledgement, Packet, StoredCut
 from tests.simulate.enumeration import Enumeration, Odometer, enumerate_runs, frozen
 from tests.simulate.oracles import judge_cut, judge_rest
 from tests.simulate.small_case import Found, Happening, SmallCase
@@ -76,9 +76,9 @@ class SmallWorld:
         self.reports: list[tuple[CollectorEvent, Any]] = []
         self.orders: list[tuple[str, Event]] = []
         self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
-        accounts = {name: Account(name, BALANCE, ()) for name in case.sends}
+        accounts = {name: SimulatedAccount(name, BALANCE, ()) for name in case.sends}
         self.truth = Truth(accounts)
-        self.coordinator = Coordinator(1, machines.collector(1), self)
+        self.coordinator = WorldCoordinator(1, machines.collector(1), self)
         self.processes = {
             name: AccountProcess(name, machines.participant(name, 1), self, account.copy())
             for name, account in accounts.items()
@@ -286,7 +286,7 @@ class SmallWorld:
         receivers = self.case.relays.get(process.name, ())
         return [Sent(receiver, 1 + process.sent.get(receiver, 0)) for receiver in receivers]
 
-    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """See Surroundings."""
         self.truth.happened(process.name, 1, step, emitted)
 
@@ -318,24 +318,24 @@ class SmallWorld:
 
     # What the coordinator asks for: see its Surroundings ---------------------------------------------
 
-    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+    def begin(self, coordinator: WorldCoordinator, process: str, begun: Begun) -> None:
         """See Surroundings."""
         del coordinator
         self.inputs.setdefault((begun.snapshot, process), begun.inputs)
         self.orders.append((process, begun))
 
-    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def everybody_recorded(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         del coordinator
         self.orders += [(name, EverybodyRecorded(snapshot)) for name in self.processes]
 
-    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def opened(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         self.truth.begun_with.setdefault(snapshot, coordinator.collector.processes)
         if len(coordinator.collector.open_snapshots) > 1:
             self.found.facts.add("snapshots overlap")
 
-    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+    def store(self, coordinator: WorldCoordinator, stored: StoredCut) -> None:
         """Judge it; the log takes it at once."""
         live = {name: p.account for name, p in self.processes.items() if p.account is not None}
         judge_cut(stored, self.truth, live)
@@ -356,7 +356,7 @@ class SmallWorld:
             self.found.facts.add("a cut does not advance")
         coordinator.tell(SnapshotStored(stored.cut.snapshot))
 
-    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+    def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
         """Tell all processes that a snapshot ended."""
         del coordinator, stored
         if end.reason is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.bodies.application import Account, Message, Received, Step, newborn
+from rayshot.simulation.bodies.application import AccountMessage, Received, SimulatedAccount, Step, newborn
 from rayshot.simulation.world.failure import OracleFailure
 
 
@@ -29,17 +29,17 @@ class Place(NamedTuple):
     """Where the first `position` steps of a process lead to. The account is read, never changed."""
 
     position: int
-    account: Account
+    account: SimulatedAccount
 
 
 @dataclass
 class Truth:
     """The ground truth of one run. `initial` are the accounts that were there at the start."""
 
-    initial: dict[str, Account]
+    initial: dict[str, SimulatedAccount]
     incarnation: int = 1
     histories: dict[str, list[Step]] = field(default_factory=lambda: defaultdict(list))
-    sent: dict[Channel, list[Message]] = field(default_factory=lambda: defaultdict(list))
+    sent: dict[Channel, list[AccountMessage]] = field(default_factory=lambda: defaultdict(list))
     recorded: dict[SnapshotId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     begun_with: dict[SnapshotId, frozenset[str]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Truth:
     answers: dict[str, list[tuple[dict[str, int], Answer]]] = field(default_factory=lambda: defaultdict(list))
     _places: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
 
-    def happened(self, process: str, incarnation: int, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: str, incarnation: int, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """A process did a step."""
         if incarnation != self.incarnation:
             return
@@ -94,13 +94,13 @@ class Truth:
                 sender = accounts.get(channel.sender)
                 del messages[sender.sent.get(channel.receiver, 0) if sender else 0 :]
 
-    def accounts(self, positions: dict[str, int]) -> dict[str, Account]:
+    def accounts(self, positions: dict[str, int]) -> dict[str, SimulatedAccount]:
         """Who is there after so many steps of each, 0 where `positions` is silent; not to be changed."""
         names = self.initial.keys() | self.histories.keys()
         accounts = {process: self.account(process, positions.get(process, 0)) for process in sorted(names)}
         return {process: account for process, account in accounts.items() if account is not None}
 
-    def account(self, process: str, position: int) -> Account | None:
+    def account(self, process: str, position: int) -> SimulatedAccount | None:
         """Where the first `position` steps of `process` lead to, None before its birth; not to be changed."""
         if position == 0:
             return self.initial.get(process)
@@ -116,10 +116,10 @@ class Truth:
         insort(places, Place(position, account))
         return account
 
-    def _before(self, process: str) -> Account:
+    def _before(self, process: str) -> SimulatedAccount:
         return self.initial[process].copy() if process in self.initial else newborn(process)
 
-    def _check_sent(self, channel: Channel, message: Message, what: str) -> None:
+    def _check_sent(self, channel: Channel, message: AccountMessage, what: str) -> None:
         """A message is the one that was sent under its number."""
         sent = self.sent.get(channel, ())
         if not 0 < message.sequence <= len(sent) or sent[message.sequence - 1] != message:

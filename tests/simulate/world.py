@@ -19,13 +19,13 @@ from rayshot.protocol.effects import Effect
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.bodies.account_process import SNAPSHOT, AccountProcess
-from rayshot.simulation.bodies.application import Created, Ended, Message, Received, Sent, Step, TimerSet
+from rayshot.simulation.bodies.application import AccountMessage, Created, Ended, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordination import News
-from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
-from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.packets import StoredCut
 from rayshot.simulation.world.story import show
 from tests.simulate.commit import Commit
 from tests.simulate.driving import DrivenWorld
@@ -160,7 +160,7 @@ class World(DrivenWorld):
             return [*steps, *answer, Ended(heirs[0] if heirs else "")]
         return steps + answer
 
-    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """See Surroundings."""
         self.truth.happened(process.name, process.incarnation, step, emitted)
         if isinstance(step, Received) and step.sender in self.drivers and process.incarnation == self.incarnation:
@@ -216,7 +216,7 @@ class World(DrivenWorld):
                 self.alone.add(event.snapshot)
         self.push(self.on_tell_coordinator, process.generation, event, content)
 
-    def hear(self, coordinator: Coordinator, event: CollectorEvent, content: Any) -> None:
+    def hear(self, coordinator: WorldCoordinator, event: CollectorEvent, content: Any) -> None:
         """See CoordinatedNetwork. The coordinator knows then who ended, and tells all who send there."""
         super().hear(coordinator, event, content)
         if isinstance(event, ProcessEnded) and event.record.snapshot.incarnation == self.incarnation:
@@ -229,7 +229,7 @@ class World(DrivenWorld):
         """See CoordinatedNetwork."""
         self.push(self.on_joined, process, news)
 
-    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def opened(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         self.counts["snapshots begun"] += 1
         together = coordinator.collector.open_snapshots
@@ -238,7 +238,7 @@ class World(DrivenWorld):
             self.overlapping.update(together)
         self.truth.begun_with.setdefault(snapshot, coordinator.collector.processes)
 
-    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+    def begin(self, coordinator: WorldCoordinator, process: str, begun: Begun) -> None:
         """See Surroundings."""
         self.inputs.setdefault((begun.snapshot, process), begun.inputs)
         super().begin(coordinator, process, begun)
@@ -256,7 +256,7 @@ class World(DrivenWorld):
             self.told_of_end.add((process.name, event.snapshot))
         super().tell(process, event)
 
-    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+    def store(self, coordinator: WorldCoordinator, stored: StoredCut) -> None:
         """See Surroundings."""
         snapshot = stored.cut.snapshot
         if snapshot.incarnation != self.incarnation:
@@ -277,7 +277,7 @@ class World(DrivenWorld):
         self._count_cut(stored)
         self.push(self.on_store, coordinator, Commit(stored, positions))
 
-    def _count_cut(self, stored: Stored) -> None:
+    def _count_cut(self, stored: StoredCut) -> None:
         cut, counts = stored.cut, self.counts
         records = cut.records.values()
         in_flight = sum(len(messages) for messages in stored.messages.values())
@@ -310,7 +310,7 @@ class World(DrivenWorld):
             if found and sender in waited_for and channel_cut.arrived < channel_cut.sent:
                 raise OracleFailure("stop", f"{channel_cut} in {cut.snapshot}")
 
-    def on_store(self, coordinator: Coordinator, commit: Commit) -> None:
+    def on_store(self, coordinator: WorldCoordinator, commit: Commit) -> None:
         """The log takes a snapshot, refuses a coordinator that was replaced, or cannot be reached."""
         snapshot = commit.stored.cut.snapshot
         if self.is_fenced(coordinator, snapshot):
@@ -342,11 +342,11 @@ class World(DrivenWorld):
             return snapshot.mode
         return "markers-alone" if snapshot in self.alone else "of a process"
 
-    def on_stored(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def on_stored(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """The coordinator hears that its snapshot is durable."""
         coordinator.tell(SnapshotStored(snapshot))
 
-    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+    def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
         """See Surroundings."""
         if end.reason is not None:
             self.counts[f"aborts: {end.reason.value}"] += 1

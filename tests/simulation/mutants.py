@@ -13,7 +13,7 @@ from rayshot.protocol.driver_events import RolledBack
 from rayshot.protocol.effects import DeliverBatch, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.coordinator import WorldCoordinator
 from rayshot.simulation.world.process import Process
 from tests.simulate.settings import Slow
 from tests.simulation.mutants_of_senders import Untagged
@@ -289,7 +289,7 @@ class UntaggedAndNoGapCheck(Untagged):
     """While all keep the rules there is no gap to see: so here acknowledgements are not tagged."""
 
 
-assemble = Coordinator._assemble
+assemble = WorldCoordinator._assemble
 
 
 def assemble_both_ends(self, cut):
@@ -309,8 +309,8 @@ def assemble_outboxes_only(self, cut):
     return replace(stored, messages=messages)
 
 
-patched("what both ends hand in is stored twice", (Coordinator, "_assemble", assemble_both_ends))
-patched("only what senders hand in is stored", (Coordinator, "_assemble", assemble_outboxes_only))
+patched("what both ends hand in is stored twice", (WorldCoordinator, "_assemble", assemble_both_ends))
+patched("only what senders hand in is stored", (WorldCoordinator, "_assemble", assemble_outboxes_only))
 
 
 def members_with_records(members, records, ended):

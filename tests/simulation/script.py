@@ -15,7 +15,7 @@ from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Account, Created, Ended, Message, Sent
+from rayshot.simulation.bodies.application import AccountMessage, Created, Ended, Sent, SimulatedAccount
 from tests.simulation.stage import Stage
 
 RULE = "----"
@@ -82,7 +82,7 @@ class Script:
 
     def do_processes(self, *pairs):
         for name, _, balance in (pair.partition("=") for pair in pairs):
-            self.stage.add(name, Account(name, int(balance), ()))
+            self.stage.add(name, SimulatedAccount(name, int(balance), ()))
 
     def do_channels(self, *pairs):
         for sender, _, receiver in (pair.partition("->") for pair in pairs):
@@ -110,7 +110,7 @@ class Script:
         """Send messages that stay in the outbox."""
         for amount in amounts:
             if driver := self.stage.drivers.get(sender):
-                driver.write(receiver, Message("transfer", int(amount), driver.sent(receiver) + 1))
+                driver.write(receiver, AccountMessage("transfer", int(amount), driver.sent(receiver) + 1))
                 self.stage.narrator.log[Channel(sender, receiver)].append(int(amount))
             else:
                 self.stage.processes[sender].step(Sent(receiver, int(amount)))

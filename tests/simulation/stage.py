@@ -20,7 +20,7 @@ from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.bodies.application import Received
-from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.packets import Load
 from tests.simulation.narrator import Narrator
@@ -59,7 +59,7 @@ class Stage:
                 narrator.tell_of_coordinator(effects)
                 return effects
 
-        return Coordinator(self.life, Speaking(self.life), self)
+        return WorldCoordinator(self.life, Speaking(self.life), self)
 
     def machine(self, name):
         """The real machine of a process, which says what it orders."""

@@ -14,7 +14,7 @@ from rayshot.errors import (
     UnknownKey,
     Unsigned,
 )
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import Channel
 from rayshot.simulation import SimulatedSystem, explore

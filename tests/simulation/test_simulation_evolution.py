@@ -23,8 +23,8 @@ from rayshot.errors import (
 )
 from rayshot.format.outline import outline
 from rayshot.format.pickling import dump_class, dump_state, put_again
+from rayshot.model.fit import fit
 from rayshot.model.handle import ActorHandle
-from rayshot.model.resolution import fit
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem

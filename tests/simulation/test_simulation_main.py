@@ -10,9 +10,8 @@ import rayshot
 from rayshot.errors import CodeMismatch
 from rayshot.format.entries import Blob, CapturedState, Span
 from rayshot.format.pickling import dump_names, put_again
-from rayshot.model.rename_classes import classes_of_main
+from rayshot.model.fit import classes_of_main, fit
 from rayshot.model.requirements import code_by_value
-from rayshot.model.resolution import fit
 from rayshot.places.memory import MemoryStore
 from rayshot.simulation import SimulatedSystem
 from tests.simulation.test_simulation_evolution import Actor, account, bank, own_key  # noqa: F401 - fixtures

@@ -1,7 +1,7 @@
 """Actors without names of their own, made by simulated handlers: a rollback makes them again under the same names."""
 
 import rayshot
-from rayshot.model.anonymous import child_name
+from rayshot.model.child_names import child_name
 from rayshot.simulation import SimulatedSystem, explore
 from tests.simulation.workloads import Account
 

@@ -6,9 +6,9 @@ import pytest
 
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.bodies.application import Account, Ended, Message, Received, Sent
+from rayshot.simulation.bodies.application import AccountMessage, Ended, Received, Sent, SimulatedAccount
 from rayshot.simulation.world.failure import OracleFailure
-from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.packets import StoredCut
 from tests.simulate.oracles import judge_advance, judge_cut, judge_rest
 from tests.simulate.truth import Answer, Truth
 
@@ -21,11 +21,11 @@ class Run:
     """p sends 1, 2, 3 to q, which takes the first; a driver sends 5 to q, which takes it; then all record."""
 
     def __init__(self):
-        self.truth = Truth({"p": Account("p", 10, ("q",)), "q": Account("q", 10, ())})
+        self.truth = Truth({"p": SimulatedAccount("p", 10, ("q",)), "q": SimulatedAccount("q", 10, ())})
         self.live = {name: self.truth.account(name, 0).copy() for name in ("p", "q")}
         for amount in (1, 2, 3):
             self.step("p", Sent("q", amount))
-        self.truth.sent[DRIVER] = [Message("call", 5, 1)]
+        self.truth.sent[DRIVER] = [AccountMessage("call", 5, 1)]
         self.step("q", Received("p", self.truth.sent[P_TO_Q][0]))
         self.step("q", Received("driver:0", self.truth.sent[DRIVER][0]))
         self.truth.begun_with[K] = frozenset({"p", "q"})
@@ -34,7 +34,7 @@ class Run:
         records = {name: Record(K, name) for name in ("p", "q")}
         channels = (ChannelCut(P_TO_Q, 3, 3, 1), ChannelCut(DRIVER, 1, 1, 1))
         states = {name: account.copy() for name, account in self.live.items()}
-        self.stored = Stored(Cut(K, records, channels, ()), states, {P_TO_Q: tuple(self.truth.sent[P_TO_Q][1:])})
+        self.stored = StoredCut(Cut(K, records, channels, ()), states, {P_TO_Q: tuple(self.truth.sent[P_TO_Q][1:])})
 
     def step(self, name, step):
         self.truth.happened(name, 1, step, self.live[name].apply(step))
@@ -135,7 +135,7 @@ def test_a_live_state_that_does_not_follow_from_the_cut_is_seen(run):
 def test_messages_to_those_who_ended_are_lost_and_nothing_else(run):
     run.step("q", Ended(""))
     run.truth.process_ended("q", 1)
-    stored = Stored(
+    stored = StoredCut(
         replace(run.stored.cut, records={"p": run.stored.cut.records["p"]}, channels=(), ended=("q",)),
         {"p": run.live["p"].copy()},
         {},

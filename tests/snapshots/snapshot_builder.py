@@ -7,11 +7,11 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.figures import BEHIND
-from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest, TraceEntry
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, TraceEntry
+from rayshot.format.manifest import BEHIND, Manifest
 from rayshot.format.pickling import StateCodec, dump_message, dump_state
-from rayshot.format.signing import SigningKey
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.signing import SigningKey
 from rayshot.log.records import CommitRecord
 from rayshot.places.store import Store
 from rayshot.protocol.identity import Channel, SnapshotId

@@ -8,7 +8,7 @@ import pytest
 from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, StoreFull, UnsafePath
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE
-from rayshot.format.manifest import Blob, Chunk, Span
+from rayshot.format.entries import Blob, Chunk, Span
 from rayshot.places.store import Data
 from rayshot.snapshots.chunk_reader import ChunkReader
 from rayshot.snapshots.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter

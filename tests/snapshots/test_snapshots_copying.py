@@ -19,7 +19,7 @@ from rayshot.errors import (
     StoreUnavailable,
     UnknownKey,
 )
-from rayshot.format.signing import SigningKey
+from rayshot.keys.signing import SigningKey
 from rayshot.log.system import make_system
 from rayshot.places.local import LocalStore
 from rayshot.places.store import Data

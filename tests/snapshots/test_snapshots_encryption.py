@@ -8,8 +8,8 @@ import pytest
 
 from rayshot.audit import prove
 from rayshot.errors import BadManifest, CorruptChunk, Damaged, EncryptionKeyNeeded, SnapshotMismatch
-from rayshot.format.encryption_key import EncryptionKey, new_data_key
-from rayshot.format.signing import open_envelope
+from rayshot.format.envelope import open_envelope
+from rayshot.keys.encryption import EncryptionKey, new_data_key
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import named_memory_store
 from rayshot.places.store import Store

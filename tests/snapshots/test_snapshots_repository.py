@@ -17,8 +17,8 @@ from rayshot.errors import (
     StoreFull,
     SystemNotFound,
 )
+from rayshot.format.envelope import seal
 from rayshot.format.manifest import encode
-from rayshot.format.signing import seal
 from rayshot.log.layout import format_key
 from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId

@@ -12,8 +12,8 @@ import pytest
 
 from rayshot.errors import ActorNotFound, BadManifest, InconsistentCut, NotFound
 from rayshot.format.codec import Frame, pack_frames
-from rayshot.format.manifest import ChannelEntry
-from rayshot.format.signing import SigningKey
+from rayshot.format.entries import ChannelEntry
+from rayshot.keys.signing import SigningKey
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import MemoryStore, named_memory_store
 from rayshot.snapshots.chunk_writer import ChunkWriter

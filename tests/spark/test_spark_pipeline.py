@@ -18,7 +18,7 @@ from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import ConfigError, ForeignLake, SystemNotFound
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.places.local import LocalStore
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.repository import Repository

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark_rayshot.options import parse_options
 from pyspark_rayshot.source import SnapshotReader
 from rayshot.errors import ConfigError
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.places.local import LocalStore
 from tests.snapshots.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rayshot.analysis import values
-from rayshot.format.inert import HandleRecord, read
+from rayshot.inert.reader import read
+from rayshot.inert.record import HandleRecord
 
 
 class Ledger:

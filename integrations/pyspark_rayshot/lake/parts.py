@@ -17,10 +17,10 @@ from pyspark_rayshot.lake.lake_tables import TABLES, Change
 from pyspark_rayshot.lake.lives import Turn, observe
 from pyspark_rayshot.lake.row_file import RowFile
 from rayshot.analysis.batches import read_batches, to_batches
-from rayshot.analysis.planning import Share
+from rayshot.analysis.planning import TableShare
 from rayshot.analysis.query import parse_query
 from rayshot.errors import RayshotError
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.snapshots.snapshot import Snapshot
 
 
@@ -52,7 +52,7 @@ class ViewPart(Part):
     """Shares of a view."""
 
     view: str
-    shares: Sequence[Share]
+    shares: Sequence[TableShare]
 
     @property
     def table(self) -> str:
@@ -70,7 +70,7 @@ class ViewPart(Part):
 class ChangesPart(Part):
     """The changes of some actors since they were last seen, and how far they are then: `heads` by actor."""
 
-    share: Share
+    share: TableShare
     turns: Sequence[Turn]
     heads: dict[str, Head] = field(default_factory=dict)
 

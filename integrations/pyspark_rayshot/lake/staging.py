@@ -24,7 +24,7 @@ from pyspark_rayshot.lake.parts import Done, Part, Task, Workers, write_part
 from pyspark_rayshot.lake.places import STAGING, sync_folder, write_flushed
 from pyspark_rayshot.lake.row_file import RowFile
 from rayshot.errors import Damaged
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 
 _ABOUT = "batch.json"
 _TMP = "tmp-"

@@ -35,11 +35,11 @@ from pyspark_rayshot.lake.places import (
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
 from rayshot.analysis.batches import read_batches, to_batches
-from rayshot.analysis.planning import SHARE_BYTES, Piece, Share, divide
+from rayshot.analysis.planning import SHARE_BYTES, Piece, TableShare, divide
 from rayshot.analysis.query import parse_query
 from rayshot.analysis.view import state_bytes
 from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.lost_log import log_lost
 from rayshot.log.records import CommitRecord, Record
 from rayshot.log.segments import read_record
@@ -245,7 +245,7 @@ class LakeWriter:
         if sum(state_bytes(turn.entry) for turn in turns) < LARGE_SHARES * SHARE_BYTES:
             return moments
         turns.sort(key=lambda turn: state_bytes(turn.entry))
-        share = Share(self._system.url, self._system.name, (piece,))
+        share = TableShare(self._system.url, self._system.name, (piece,))
         parts = [ChangesPart(share, some) for some in _deal(turns, self._workers.count)]
         for done in staging.add_parts(parts, self._workers, self._keys):
             life.seen(done.heads)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from rayshot.format.codec import method_of
-from rayshot.model.dead_letters import DeadLetter
+from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.process import ActorProcess
@@ -102,10 +102,10 @@ class Answering:
 
     @door.method("control")
     def surroundings(self) -> Any:
-        """Where this process runs: its `Surroundings`."""
-        from rayshot.proving.surroundings import Surroundings  # noqa: PLC0415 - late: few actors are asked
+        """Where this process runs: its `ProcessSurroundings`."""
+        from rayshot.proving.surroundings import ProcessSurroundings  # noqa: PLC0415 - late: few actors are asked
 
-        return Surroundings.here()
+        return ProcessSurroundings.here()
 
     @door.method("control")
     def dead_letters(self) -> tuple[DeadLetter, ...]:

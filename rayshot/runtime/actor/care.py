@@ -11,7 +11,7 @@ from typing import Any
 
 from rayshot.errors import PoisonMessage
 from rayshot.format.codec import CALL, PICKLED, method_of
-from rayshot.model.dead_letters import DeadLetter
+from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.poison import Caution, HandledMessage
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rayshot.errors import CodeMismatch, OutsideRefused, RayshotError
-from rayshot.format.by_value import Names
+from rayshot.format.classes_by_value import Names
 from rayshot.format.codec import read_frames
-from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlots
+from rayshot.format.entries import Blob, CapturedState, Chunk, RecordedSlots
 from rayshot.format.pickling import load_names, load_state
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.port import hold_port

@@ -8,9 +8,9 @@ from typing import Any
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
-from rayshot.model.anonymous import random_name
-from rayshot.model.calls import OpenCall, sendable
+from rayshot.model.calls import OpenCall, encode_reply, sendable
 from rayshot.model.cell import Cell
+from rayshot.model.child_names import random_name
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.methods import durable_inside
@@ -157,7 +157,7 @@ class ActorProcess:
         if isinstance(value, Exception) and not ok:
             carry(value)
         if not is_driver(sender):
-            self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
+            self.channel(sender).append(encode_reply(self.codec, call_id, value, ok=ok))
             return
         copied, ok, size = self._copy(value, ok=ok)
         result = copied if ok else failure(copied, self.name)
@@ -177,12 +177,6 @@ class ActorProcess:
         """End when the running handler has ended."""
         self.runner.ending = True
         self.runner.interrupted = True
-
-    def _encode_reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
-        try:
-            return self.codec.reply(call_id, value, ok=ok)
-        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return self.codec.reply(call_id, sendable(error), ok=False)
 
     def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool, int]:
         """Copy a result on the handler's thread, as the next handler may change the original.

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, method_of
-from rayshot.format.walking import count_documents
-from rayshot.model.calling_hooks import does_not_end, tell_of_restore, tell_of_rollback
+from rayshot.format.msgpack_walk import count_documents
 from rayshot.model.current import enter
-from rayshot.model.dead_letters import DeadLetter
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.hook_calls import Interruption, does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
-from rayshot.model.interruption import Interrupted
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.care import Care
@@ -94,7 +93,7 @@ class Worker:
     def interrupt(self) -> None:
         """After a stop: raise an exception in the running handler or hook, when it runs Python code next."""
         if self.handling is not None and (thread := self._thread.ident) is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interruption))
 
     def _run(self) -> None:
         enter(self._cell)
@@ -106,7 +105,7 @@ class Worker:
                     self._handle_all(delivery)
                 else:
                     self._handle_with_care(self._care, delivery)
-        except Interrupted:
+        except Interruption:
             log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
@@ -125,7 +124,7 @@ class Worker:
             if isinstance(self._runner.down, SystemRecovering):
                 self.handling = [ON_ROLLBACK]
                 tell_of_rollback(self._cell)
-        except Interrupted:  # also one that was raised for a handler which had just ended
+        except Interruption:  # also one that was raised for a handler which had just ended
             log.warning("%s: it was interrupted before the end of %s", self._process.name, ON_ROLLBACK)
         finally:
             self.handling = None
@@ -195,7 +194,7 @@ class Worker:
                     if head == CREATE:
                         name_in_logs(cell.instance)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
-                if runner.down is not None and isinstance(error, SystemDown | Interrupted):
+                if runner.down is not None and isinstance(error, SystemDown | Interruption):
                     mailbox.position = number
                     return  # the handler tried to send after a stop, or was interrupted
                 self._failed(delivery.sender, number, message, error)

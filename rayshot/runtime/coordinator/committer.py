@@ -20,8 +20,8 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
-from rayshot.format.figures import FINAL, HASH_SEED
-from rayshot.format.manifest import Chunk, Manifest
+from rayshot.format.entries import Chunk
+from rayshot.format.manifest import FINAL, HASH_SEED, Manifest
 from rayshot.log.aborts import NOTES_KEPT, AbortNote, write_abort
 from rayshot.log.layout import intent_folder, snapshot_of
 from rayshot.log.records import CommitRecord, EpochRecord, RollbackRecord

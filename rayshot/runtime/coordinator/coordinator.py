@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import rayshot
 from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
-from rayshot.model.dead_letters import DeadLetter
+from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId

@@ -8,11 +8,11 @@ from typing import Any
 
 import rayshot
 from rayshot.errors import StateNotSerializable
-from rayshot.format.encryption_key import DataKey
-from rayshot.format.figures import BEHIND
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, Proof, RecordedSlots, Recording, TraceEntry
+from rayshot.format.entries import ActorEntry, ChannelEntry, Proof, RecordedSlots, RecordingTimes, TraceEntry
+from rayshot.format.manifest import BEHIND, Manifest
 from rayshot.format.shape_tables import unpack_shapes
 from rayshot.format.shapes import Shapes
+from rayshot.keys.encryption import DataKey
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.coordinator.under_way import Taken
@@ -42,7 +42,7 @@ def build_manifest(
     chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
     proofs = {name: proof for stored in written for name, proof in stored.proofs.items()}
     nodes = {name: stored.node for stored in written for name in stored.actors}
-    recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
+    recordings = {name: RecordingTimes(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
     read_shapes = cache(unpack_shapes)  # most actors of a class have one table
     entries = [
         _entry(
@@ -116,7 +116,7 @@ def _entry(
     status: Any,
     stored: StoredActor | None,
     read_shapes: Callable[[bytes], Shapes],
-    recording: Recording | None = None,
+    recording: RecordingTimes | None = None,
     proof: Proof | None = None,
 ) -> ActorEntry:
     if stored is None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rayshot.format.codec import Codec
-from rayshot.model.dead_letters import DEAD_LETTERS_MAX, DeadLetter, last_of
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.dead_letters import DEAD_LETTERS_MAX, last_of
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken

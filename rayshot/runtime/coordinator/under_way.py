@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAborted, StateNotSerializable, StoreError
-from rayshot.format.figures import FINAL, FOLLOWS
+from rayshot.format.manifest import FINAL, FOLLOWS
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rayshot.errors import ConfigError, NotFound, RayshotError, StoreError, StoreUnavailable
-from rayshot.format.figures import FINAL
-from rayshot.format.manifest import Manifest
+from rayshot.format.manifest import FINAL, Manifest
 from rayshot.format.pickling import dump_names
-from rayshot.format.signing import Prover
-from rayshot.format.signing_key import find_trusted_keys
+from rayshot.keys.finder import find_trusted_keys
+from rayshot.keys.signing import Prover
 from rayshot.log.history import WayBack
 from rayshot.log.records import EpochRecord
-from rayshot.model.specification import RAY_OPTIONS, ActorSpecification
+from rayshot.model.options import RAY_OPTIONS
+from rayshot.model.specification import ActorSpecification
 from rayshot.places.kinds import open_store
 from rayshot.protocol.recovering import LetGo, Past
 from rayshot.runtime.actor.loading import LoadPlan

@@ -14,7 +14,7 @@ from typing import Any
 import ray.cloudpickle.cloudpickle
 
 from rayshot.errors import UnsupportedVersion
-from rayshot.format.by_value import CLOUDPICKLE_MODULE, add_qualified_name
+from rayshot.format.classes_by_value import CLOUDPICKLE_MODULE, add_qualified_name
 
 _LOCK = "_DYNAMIC_CLASS_TRACKER_LOCK"
 _BY_CLASS = "_DYNAMIC_CLASS_TRACKER_BY_CLASS"

@@ -17,8 +17,8 @@ from ray.actor import exit_actor
 from ray.runtime_context import RuntimeContext
 
 from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
+from rayshot.format.suggestion import porting
 from rayshot.model.handle import ActorHandle
-from rayshot.model.methods import porting
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.plain_handles import PlainHandle, find_actor
 from rayshot.runtime.door.roster import system_with
@@ -129,8 +129,8 @@ def name_in_logs(instance: object) -> None:
 def _leave() -> None:
     """The code of `ray.actor.exit_actor` in an actor's process. It runs with the globals of Ray's own function."""
     from rayshot.errors import ConfigError, OutsideHandler  # noqa: PLC0415 - see above
+    from rayshot.format.suggestion import porting  # noqa: PLC0415
     from rayshot.model.current import current  # noqa: PLC0415
-    from rayshot.model.methods import porting  # noqa: PLC0415
 
     try:
         current()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rayshot.errors import ConfigError, NameTaken, RayshotError
-from rayshot.model.anonymous import random_name
+from rayshot.model.child_names import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.host import Host

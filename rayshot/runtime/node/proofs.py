@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 
-from rayshot.proving.proofs import Proofs, RecordedState, Round, Task
+from rayshot.proving.proofs import Proofs, ProofTask, Round, StateToProve
 from rayshot.proving.prover import Prover
-from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import Answer
+from rayshot.proving.surroundings import ProcessSurroundings
+from rayshot.proving.trial import TrialAnswer
 from rayshot.runtime.node.capture import spool_folder
 
 log = logging.getLogger("rayshot")
@@ -19,7 +19,7 @@ log = logging.getLogger("rayshot")
 SAMPLES_MAX = 8
 """If so many trials wait, a sample is taken at a later capture."""
 PROVERS_MAX = 4
-FindSurroundings = Callable[[str, int], Surroundings | None]
+FindSurroundings = Callable[[str, int], ProcessSurroundings | None]
 """Where the process of an actor runs in a life; None if it does not answer."""
 
 
@@ -30,13 +30,13 @@ class NodeProofs:
         self._find_surroundings = find_surroundings
         self._proofs = Proofs()
         self._numbers = count()
-        self._tasks: queue.PriorityQueue[tuple[bool, int, Task]] = queue.PriorityQueue()
+        self._tasks: queue.PriorityQueue[tuple[bool, int, ProofTask]] = queue.PriorityQueue()
         """Samples wait behind what is awaited."""
         self._provers: dict[object, Prover] = {}
         self._places: dict[object, object] = {}
         self._thread: threading.Thread | None = None
 
-    def begin(self, life: int, states: Iterable[RecordedState]) -> Round:
+    def begin(self, life: int, states: Iterable[StateToProve]) -> Round:
         """Begin the trials that these states need. Each has a copy of its file, as samples go on behind the round."""
         begun = self._proofs.begin(life, states, SAMPLES_MAX - self._tasks.qsize())
         for task in begun.tasks.values():
@@ -59,19 +59,19 @@ class NodeProofs:
                 answer = self._try(task)
             except Exception as error:
                 log.exception("the state of %s was not tried, a defect of rayshot", task.state.actor)
-                answer = Answer("unproved", repr(error))
+                answer = TrialAnswer("unproved", repr(error))
             self._proofs.learn(task, answer)
         if task.state.file is not None:
             os.close(task.state.file)
         task.ended.set()
 
-    def _try(self, task: Task) -> Answer:
+    def _try(self, task: ProofTask) -> TrialAnswer:
         prover = self._prover(task)
         if prover is None:
-            return Answer("unproved", "its process does not say where it runs")
+            return TrialAnswer("unproved", "its process does not say where it runs")
         return task.state.ask(prover, spool_folder())
 
-    def _prover(self, task: Task) -> Prover | None:
+    def _prover(self, task: ProofTask) -> Prover | None:
         """The prover for actors of this class. The oldest one ends if there are many."""
         place = self._places.get(task.kind[:-1])
         if place not in self._provers:

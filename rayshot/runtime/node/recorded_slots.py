@@ -22,7 +22,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.wire.reports import HandedOver, Recorded
 
 if TYPE_CHECKING:  # what a vault and a restore need; an actor's process starts sooner without it
-    from rayshot.format.manifest import CapturedState, RecordedSlots
+    from rayshot.format.entries import CapturedState, RecordedSlots
     from rayshot.model.recasting import Recasting
     from rayshot.snapshots.chunk_reader import ChunkReader
     from rayshot.snapshots.chunk_writer import ChunkWriter

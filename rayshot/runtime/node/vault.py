@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import RayshotError, StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
-from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
+from rayshot.format.entries import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
 from rayshot.format.pickling import dump_object
+from rayshot.keys.encryption import DataKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.proving.proofs import RecordedState
+from rayshot.proving.proofs import StateToProve
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.references import know_references
@@ -163,11 +163,11 @@ Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 """By actor, the bytes that belong to its record, and the parts of its state."""
 
 
-def _recorded_states(held: Held, share: Share, files: Mapping[str, int]) -> Iterator[RecordedState]:
+def _recorded_states(held: Held, share: Share, files: Mapping[str, int]) -> Iterator[StateToProve]:
     for name in sorted(held.keys() & share.recorded):
         body, parts = held[name]
         if parts and body.specification is not None:
-            yield RecordedState(name, body.specification, parts, files.get(name))
+            yield StateToProve(name, body.specification, parts, files.get(name))
 
 
 def _write(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed, SystemRecovering
-from rayshot.format.figures import HASH_SEED
-from rayshot.format.signing_key import find_trusted_keys
+from rayshot.format.manifest import HASH_SEED
+from rayshot.keys.finder import find_trusted_keys
 from rayshot.log.system import find_history
 from rayshot.model.configuration import (
     CLAIM,
@@ -22,10 +22,7 @@ from rayshot.model.configuration import (
     check_trace,
     draw_hash_seed,
 )
-from rayshot.model.dead_mail import undeliverable
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import Fit, SkipMissing, fit
-from rayshot.model.stored_options import ActorOptions, supply
+from rayshot.model.fit import ActorOptions, Fit, RenamedClasses, SkipMissing, fit, supply, undeliverable
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress

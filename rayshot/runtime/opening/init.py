@@ -14,9 +14,7 @@ from rayshot.model.configuration import (
     Trace,
     draw_hash_seed,
 )
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import SkipMissing
-from rayshot.model.stored_options import ActorOptions
+from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start

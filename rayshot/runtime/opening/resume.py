@@ -9,9 +9,7 @@ from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.log.heartbeat import check_nobody_lives
 from rayshot.log.system import find_history
 from rayshot.model.configuration import FailureConfig, HashSeed, SnapshotConfig, Trace, draw_hash_seed
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import SkipMissing
-from rayshot.model.stored_options import ActorOptions
+from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door

@@ -23,11 +23,9 @@ from rayshot.model.configuration import (
     check_label,
     check_mode,
 )
-from rayshot.model.dead_letters import DeadLetter
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import SkipMissing
-from rayshot.model.stored_options import ActorOptions
 from rayshot.places.kinds import open_store
 from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason

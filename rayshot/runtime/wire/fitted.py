@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rayshot.format.manifest import Manifest
 from rayshot.format.pickling import dump_names
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.resolution import Fit, without
+from rayshot.model.fit import Fit, without
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
 

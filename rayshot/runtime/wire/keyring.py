@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.errors import ConfigError
-from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys
-from rayshot.format.signing_key import Signer, find_key, load_key
+from rayshot.keys.encryption import EncryptionKey
+from rayshot.keys.finder import find_encryption_keys, find_key, load_key
+from rayshot.keys.signing import Signer
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.entries import StateCodec
-from rayshot.format.pickled import Referenced
+from rayshot.format.pickled_state import Referenced
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire.packets import pack, unpack

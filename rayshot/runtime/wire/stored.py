@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from rayshot.format.manifest import Blob, CapturedState, Chunk, Proof, RecordedSlot, RecordedSlots, Span
+from rayshot.format.entries import Blob, CapturedState, Chunk, Proof, RecordedSlot, RecordedSlots, Span
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel

@@ -24,26 +24,26 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
 from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.actors.stepping import message_words
 from rayshot.simulation.actors.trials import Trials
-from rayshot.simulation.actors.wording import words
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
 from rayshot.simulation.bodies.actor_driver import ActorDriver
-from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordination import News
-from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.machines import Machines
 from rayshot.simulation.world.networks import Traffic
-from rayshot.simulation.world.packets import Packet, Stored
+from rayshot.simulation.world.packets import Packet, StoredCut
 from rayshot.simulation.world.process import Process
 from rayshot.simulation.world.rollback import RollingBackNetwork
 
 DEAD_LETTERS_MAX = 1000
 
 
-class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
+class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
     """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
     `refused` is the error of a state that does not load, until a user has it.
@@ -105,22 +105,24 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         if self.story is not None:
             self.story.append(f"{self.steps:5}  {line}")
 
-    def is_at_work(self, process: ActorProcess) -> bool:
+    def is_at_work(self, process: SimulatedActor) -> bool:
         """Whether an actor may handle messages: it lives, is of the present life, and waits for nobody."""
         return self.is_current(process) and not process.is_quiet
 
     # Events ----------------------------------------------------------------------------------------------------
 
-    def on_handle(self, process: ActorProcess) -> None:
+    def on_handle(self, process: SimulatedActor) -> None:
         """Let an actor handle the next message of one of its senders."""
         if self.is_at_work(process) and (senders := process.next_senders()):
             self.handle(process, senders[self.choose(len(senders))])
 
-    def handle(self, process: ActorProcess, sender: str) -> str:
+    def handle(self, process: SimulatedActor, sender: str) -> str:
         """Let an actor handle the next message of `sender`; returns the traceback if the handler raised."""
         if self.story is not None:
             number = process.received.get(sender, 0) + 1
-            self.note(f"{process.name} handles {words(process.mailbox[sender][0])}, number {number} from {sender}")
+            self.note(
+                f"{process.name} handles {message_words(process.mailbox[sender][0])}, number {number} from {sender}"
+            )
         self.running = process.name
         try:
             report = process.handle_next(sender)
@@ -130,7 +132,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
             self.note(f"  it raised {report.strip().splitlines()[-1]}")
         return report
 
-    def on_fire(self, process: ActorProcess) -> None:
+    def on_fire(self, process: SimulatedActor) -> None:
         """Fire the next timer of an actor; time moves to the moment when it was due."""
         due = process.cell.next_due()
         if due is not None:
@@ -154,7 +156,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         super().doubled(packet)
         self.note(f"will come again: {_packet_words(packet)}")
 
-    def tell(self, process: ActorProcess, event: News) -> None:
+    def tell(self, process: SimulatedActor, event: News) -> None:
         """See CoordinatedNetwork."""
         if not process.ended:
             super().tell(process, event)
@@ -163,7 +165,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
 
     def wake(self, process: Process) -> None:
         """See Surroundings; work that need not wait is done at once, and what is of an earlier life does none."""
-        assert isinstance(process, ActorProcess)
+        assert isinstance(process, SimulatedActor)
         if self.is_current(process) and process.settle():
             if process.next_senders():
                 self.push_once(self.on_handle, process)
@@ -183,7 +185,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         self.note(f"{process.name} records {snapshot}")
 
     @abstractmethod
-    def is_late(self, process: ActorProcess, snapshot: SnapshotId) -> bool:
+    def is_late(self, process: SimulatedActor, snapshot: SnapshotId) -> bool:
         """See Surroundings."""
 
     def capture_fails(self) -> bool:
@@ -198,7 +200,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         """Whether the actor exists; None if there never was one of that name, False if it has ended."""
         return False if name in self.reasons else True if name in self.processes else None
 
-    def answer_driver(self, process: ActorProcess, driver: str, call_id: int, value: object, *, ok: bool) -> None:
+    def answer_driver(self, process: SimulatedActor, driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
         if driver == DRIVER:
             self.driver.settle(call_id, value, process.machine.open_snapshots, process.incarnation, ok=ok)
@@ -231,18 +233,18 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         """Whether there is or was such an actor, or will be again: the test's are made again after a rollback."""
         return name in self.processes or name in self.reasons or name in self.driver.creations
 
-    def come_up(self, name: str) -> ActorProcess:
+    def come_up(self, name: str) -> SimulatedActor:
         """Let a process join. It first gets the events of the snapshots that are over and of those that are open.
 
         If a new coordinator is still finding processes, it finds this one too, which waits until then.
         """
-        process = self.processes[name] = ActorProcess(name, self.machines.participant(name, self.incarnation), self)
+        process = self.processes[name] = SimulatedActor(name, self.machines.participant(name, self.incarnation), self)
         process.generation = self.generation
         process.joining = True
         self.on_tell_coordinator(self.generation, ProcessJoined(name), None)
         return process
 
-    def joined(self, process: ActorProcess, news: tuple[News, ...]) -> None:
+    def joined(self, process: SimulatedActor, news: tuple[News, ...]) -> None:
         """See CoordinatedNetwork."""
         self.on_joined(process, news)
 
@@ -271,7 +273,7 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
         """
         return self.is_whole and self.begin_snapshot(self.coordinator, mode)
 
-    def begin_snapshot(self, coordinator: Coordinator, mode: str) -> bool:
+    def begin_snapshot(self, coordinator: WorldCoordinator, mode: str) -> bool:
         """Let a coordinator begin a snapshot, unless it would be its second aligned one; returns whether it did."""
         if mode != ALIGNED:
             self.note("somebody asks for a snapshot")
@@ -303,11 +305,11 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
             if other != name:
                 self.refuse(other, name, self.incarnation)
 
-    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
-        """See Surroundings of a coordinator."""
+    def opened(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
+        """See CoordinatorSurroundings."""
 
-    def store(self, coordinator: Coordinator, stored: Stored) -> None:
-        """See Surroundings of a coordinator; a complete snapshot fails only here, if a state of it does not load."""
+    def store(self, coordinator: WorldCoordinator, stored: StoredCut) -> None:
+        """See CoordinatorSurroundings; a complete snapshot fails only here, if a state of it does not load."""
         cut = stored.cut
         if self.is_fenced(coordinator, cut.snapshot):
             return
@@ -332,8 +334,8 @@ class ActorNetwork(RollingBackNetwork[ActorProcess, WorldSnapshot]):
             self.driver.covered(cut.snapshot.incarnation, received, frozenset(cut.ended))
         coordinator.tell(SnapshotStored(snapshot.id))
 
-    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
-        """See Surroundings of a coordinator."""
+    def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
+        """See CoordinatorSurroundings."""
         del stored
         if end.reason is AbortReason.INCONSISTENT:
             raise InconsistentCut(f"{end.snapshot}: {end.detail}", snapshot=str(end.snapshot))

@@ -15,14 +15,14 @@ from rayshot.protocol.recovering import Began, LoadProcess, ProcessLoaded
 from rayshot.simulation.actors.network import ActorNetwork
 from rayshot.simulation.actors.snapshot_loading import load_cell
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
-from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.coordinator import WorldCoordinator
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.networks import Traffic
 from rayshot.simulation.world.packets import Load
-from rayshot.simulation.world.rollback import POLICY, Decider, Life
+from rayshot.simulation.world.rollback import POLICY, Decider, WorldLife
 
 
 class RecoverableActors(ActorNetwork):
@@ -43,8 +43,8 @@ class RecoverableActors(ActorNetwork):
     ) -> None:
         super().__init__(choices, system, run_until, traffic, story=story)
         self.origin: WorldSnapshot | None = None
-        self.late: set[tuple[ActorProcess, SnapshotId]] = set()
-        self.overdue: set[tuple[ActorProcess, SnapshotId]] = set()
+        self.late: set[tuple[SimulatedActor, SnapshotId]] = set()
+        self.overdue: set[tuple[SimulatedActor, SnapshotId]] = set()
 
     # Rollback --------------------------------------------------------------------------------------------------
 
@@ -128,13 +128,13 @@ class RecoverableActors(ActorNetwork):
             assert event is not None, "there is one"
             self.hurry_one(event)
 
-    def on_detect(self, process: ActorProcess) -> None:
+    def on_detect(self, process: SimulatedActor) -> None:
         """See RollingBackNetwork."""
         if process.incarnation == self.incarnation and not self.coordinator.finding:
             self.note(f"the death of {process.name} is seen")
         super().on_detect(process)
 
-    def life_began(self, life: Life[WorldSnapshot]) -> None:
+    def life_began(self, life: WorldLife[WorldSnapshot]) -> None:
         """See RollingBackNetwork. Actors that the snapshot does not hold are gone at once."""
         assert life.origin is not None, "nobody crashes before there is a snapshot"
         self.note(f"all go back to {life.origin.id}: life {self.incarnation} begins")
@@ -148,7 +148,7 @@ class RecoverableActors(ActorNetwork):
         if order.process in self.lives[self.incarnation].processes:
             super().on_load(decider, order)
 
-    def on_resume(self, process: ActorProcess) -> None:
+    def on_resume(self, process: SimulatedActor) -> None:
         """See RollingBackNetwork."""
         super().on_resume(process)
         process.resumed()
@@ -158,11 +158,11 @@ class RecoverableActors(ActorNetwork):
         self.note(f"{event.process} is loaded")
         super().on_loaded(decider, event)
 
-    def bring_back(self, name: str, machine: Participant, number: int) -> ActorProcess:
+    def bring_back(self, name: str, machine: Participant, number: int) -> SimulatedActor:
         """See RollingBackNetwork."""
         snapshot = self.lives[number].origin
         assert snapshot is not None, "nobody crashes before there is a snapshot"
-        process = ActorProcess(name, machine, self)
+        process = SimulatedActor(name, machine, self)
         before = swap_port(lambda: process)  # handles in the state bind to it
         try:
             _fill(process, snapshot, number)
@@ -215,7 +215,7 @@ class RecoverableActors(ActorNetwork):
             self.push(self.on_rival, old, mode)
         return True
 
-    def on_rival(self, coordinator: Coordinator, mode: str) -> None:
+    def on_rival(self, coordinator: WorldCoordinator, mode: str) -> None:
         """Let a coordinator that was replaced begin a snapshot."""
         self.note(f"coordinator {coordinator.generation} lives, and does not know that it was replaced")
         self.begin_snapshot(coordinator, mode)
@@ -227,7 +227,7 @@ class RecoverableActors(ActorNetwork):
 
     # Deadlines -------------------------------------------------------------------------------------------------
 
-    def deadlines(self) -> list[tuple[ActorProcess, SnapshotId]]:
+    def deadlines(self) -> list[tuple[SimulatedActor, SnapshotId]]:
         """See CoordinatedNetwork. Actors record as soon as they learn of a snapshot: so they are late before."""
         working = [process for process in self.processes.values() if self.is_current(process) and not process.ended]
         unheard = [
@@ -238,7 +238,7 @@ class RecoverableActors(ActorNetwork):
         ]
         return [*super().deadlines(), *unheard]
 
-    def give_up(self, process: ActorProcess, snapshot: SnapshotId) -> None:
+    def give_up(self, process: SimulatedActor, snapshot: SnapshotId) -> None:
         """See CoordinatedNetwork. An actor that has not learned of the snapshot gives it up when it does."""
         if snapshot in process.machine.open_snapshots:
             self.note(f"{process.name} gives {snapshot} up: the deadline has passed")
@@ -248,7 +248,7 @@ class RecoverableActors(ActorNetwork):
             self.late.add((process, snapshot))
             self.given_up.add(snapshot)
 
-    def is_late(self, process: ActorProcess, snapshot: SnapshotId) -> bool:
+    def is_late(self, process: SimulatedActor, snapshot: SnapshotId) -> bool:
         """See ActorSurroundings."""
         return (process, snapshot) in self.late
 
@@ -265,7 +265,7 @@ class RecoverableActors(ActorNetwork):
         return bool(overdue or hopeless)
 
 
-def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: bytes) -> bytes:
+def _recast(process: SimulatedActor, recasting: Recasting, number: int, recorded: bytes) -> bytes:
     """A message rewritten for this program, with the values beside it moved inside. Raises CodeMismatch."""
     message = recasting.message(number, recorded)
     if not isinstance(recorded, SlottedMessage):
@@ -283,7 +283,7 @@ def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: 
     return process.codec.filled(message, slots)
 
 
-def _fill(process: ActorProcess, snapshot: WorldSnapshot, number: int) -> None:
+def _fill(process: SimulatedActor, snapshot: WorldSnapshot, number: int) -> None:
     """Load the counters of all channels, and put messages that were in flight into the mailbox."""
     name = process.name
     recorded = snapshot.actors[name]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped
 from rayshot.simulation.actors.recovery import RecoverableActors
 from rayshot.simulation.actors.steps import settle
-from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import CheckedChoices, Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.world.networks import Traffic
@@ -94,7 +94,7 @@ class ActorSchedule:
             actors.on_fire(actors.processes[timed[index - len(events)]])
         return True
 
-    def _may_fire(self, process: ActorProcess, horizon: float) -> bool:
+    def _may_fire(self, process: SimulatedActor, horizon: float) -> bool:
         due = process.cell.next_due()
         may_fire = due is not None and due <= horizon and not (process.machine.paused or process.ending)
         return may_fire and self.actors.is_at_work(process)

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 
 from rayshot.errors import BadManifest, CodeMismatch
-from rayshot.format.by_value import Names
+from rayshot.format.classes_by_value import Names
 from rayshot.format.codec import read_frames, split_frame
-from rayshot.format.manifest import ActorEntry, RecordedSlot
-from rayshot.format.pickled import PickledState
+from rayshot.format.entries import ActorEntry, RecordedSlot
+from rayshot.format.pickled_state import PickledState
 from rayshot.format.pickling import load_state, put_again
-from rayshot.format.signing import find_trusted_keys
 from rayshot.format.slots import Slot, SlottedMessage, StoredValue
+from rayshot.keys.finder import find_trusted_keys
 from rayshot.model.cell import Cell
-from rayshot.model.dead_mail import undeliverable
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import SkipMissing, fit
+from rayshot.model.fit import RenamedClasses, SkipMissing, fit, undeliverable
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot

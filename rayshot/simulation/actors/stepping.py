@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.format import inert
-from rayshot.format.codec import RecordedMessage
+from rayshot.documents import words
+from rayshot.format.codec import Frame, RecordedMessage, read_messages
 from rayshot.format.pickling import dump_state
+from rayshot.inert import reader
+from rayshot.inert.likeness import alike
 from rayshot.model.cell import Cell, Timer
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.actors.wording import call_words, value_words, words
 from rayshot.snapshots.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
@@ -43,7 +44,7 @@ class Pending:
     @property
     def call(self) -> str:
         """The message as a call: `deposit(30)`."""
-        return call_words(RecordedMessage(self.number, self.kind, self.method, self.args, self.kwargs or {}))
+        return words.call(self.method, self.kind, self.args, self.kwargs or {})
 
     def __str__(self) -> str:
         if self.kind == TIMER:
@@ -70,7 +71,7 @@ class Step:
     def __str__(self) -> str:
         lines = [str(self.handled)]
         for change in self.changes:
-            old, new = map(value_words, change.shown)
+            old, new = map(words.value, change.shown)
             lines.append(f"    {self.handled.receiver}.{change.name}: {old} -> {new}")
         lines += [f"    sends {message}" for message in self.sent]
         lines += [f"    sets a timer: {timer}" for timer in self.timers_set]
@@ -90,7 +91,7 @@ def view_of(cell: Cell) -> dict[str, Any]:
     if not cell.born:
         return {}
     pickled = dump_state(cell.state(), cell.name, cell.instance)
-    tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
+    tree = reader.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
     timers = [timer_words(cell, timer) for timer in sorted(cell.timers, key=lambda timer: timer.due)]
     calls = {number: method for number, (method, *_) in tree["calls"].items()}
     state, rest = tree["state"], {AWAITS: calls, TIMERS: timers}
@@ -99,9 +100,20 @@ def view_of(cell: Cell) -> dict[str, Any]:
     return {WHOLE_STATE: state, **rest}
 
 
+def read(message: bytes, number: int) -> RecordedMessage:
+    """An encoded message, decoded inertly."""
+    (recorded,) = read_messages(Frame(number, 1, message))
+    return recorded
+
+
+def message_words(message: bytes) -> str:
+    """An encoded message as a call: `deposit(30)`."""
+    return words.message(read(message, 1))
+
+
 def timer_words(cell: Cell, timer: Timer) -> str:
     """A timer as the call that it will make: `ring(3) at 7 s`."""
-    return f"{words(cell.port.codec.tell(timer.method, timer.args))} at {timer.due:g} s"
+    return f"{message_words(cell.port.codec.tell(timer.method, timer.args))} at {timer.due:g} s"
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
@@ -109,7 +121,7 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tupl
     found = []
     for name in sorted(name for name in before.keys() | after.keys() if name not in (TIMERS, AWAITS)):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
-        if not inert.alike(old, new):
+        if not alike(old, new):
             found.append(ValueChange(name, old, new))
     return tuple(found)
 

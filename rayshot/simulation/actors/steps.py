@@ -7,10 +7,18 @@ from rayshot.errors import ActorDied, ConfigError, StateNotSerializable
 from rayshot.format.codec import RecordedMessage
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.actors.recovery import RecoverableActors
-from rayshot.simulation.actors.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
-from rayshot.simulation.actors.wording import read
+from rayshot.simulation.actors.stepping import (
+    TIMER,
+    Pending,
+    Step,
+    changes_between,
+    new_awaits,
+    read,
+    timers_set,
+    view_of,
+)
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
-from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.snapshots.diff import WHOLE_STATE
 
 if TYPE_CHECKING:
@@ -59,13 +67,13 @@ def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
     return (*found, *(_timer(process) for process in actors.processes.values() if process.cell.timers))
 
 
-def _senders(actors: RecoverableActors, process: ActorProcess) -> set[str]:
+def _senders(actors: RecoverableActors, process: SimulatedActor) -> set[str]:
     senders = {sender for sender, messages in process.mailbox.items() if messages}
     senders |= {other.name for other in actors.processes.values() if other.sent.get(process.name, 0)}
     return senders | {DRIVER}
 
 
-def _head(actors: RecoverableActors, sender: str, process: ActorProcess) -> Pending | None:
+def _head(actors: RecoverableActors, sender: str, process: SimulatedActor) -> Pending | None:
     number = process.received.get(sender, 0) + 1
     message = _find(actors, sender, process.name, number)
     return None if message is None else _as_pending(Channel(sender, process.name), read(message, number))
@@ -97,7 +105,7 @@ def _as_pending(channel: Channel, message: RecordedMessage) -> Pending:
     return Pending(*channel, message.number, message.kind, message.method, message.args, message.kwargs)
 
 
-def _timer(process: ActorProcess) -> Pending:
+def _timer(process: SimulatedActor) -> Pending:
     timer = min(process.cell.timers, key=lambda timer: timer.due)
     args = read(process.codec.tell(timer.method, timer.args), 1).args
     return Pending(process.name, process.name, 0, TIMER, timer.method, args, due=timer.due)
@@ -148,7 +156,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
     return step
 
 
-def _seen(process: ActorProcess) -> dict[str, Any]:
+def _seen(process: SimulatedActor) -> dict[str, Any]:
     """The view of an actor; if its state cannot be pickled, the error instead, so that a debugging user can go on."""
     try:
         return view_of(process.cell)

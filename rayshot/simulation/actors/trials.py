@@ -10,10 +10,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from rayshot.proving.proofs import Proofs, RecordedState
+from rayshot.proving.proofs import Proofs, StateToProve
 from rayshot.proving.prover import Prover
-from rayshot.proving.surroundings import Surroundings
-from rayshot.proving.trial import Answer
+from rayshot.proving.surroundings import ProcessSurroundings
+from rayshot.proving.trial import TrialAnswer
 from rayshot.simulation.bodies.world_snapshot import RecordedActor
 
 ANSWERS_MAX = 10_000
@@ -35,10 +35,10 @@ class Trials:
         begun.finish(inf)
 
 
-def _recorded_states(actors: Mapping[str, RecordedActor]) -> Iterator[RecordedState]:
+def _recorded_states(actors: Mapping[str, RecordedActor]) -> Iterator[StateToProve]:
     for name, actor in sorted(actors.items()):
         if actor.state is not None and actor.specification is not None:
-            yield RecordedState(name, actor.specification.pack(), (actor.state.stream, *actor.state.buffers))
+            yield StateToProve(name, actor.specification.pack(), (actor.state.stream, *actor.state.buffers))
 
 
 class _SharedProver:
@@ -48,15 +48,15 @@ class _SharedProver:
         self._lock = threading.Lock()
         self._prover: Prover | None = None
         self._where: tuple[object, ...] = ()
-        self._answers: dict[bytes, Answer] = {}
+        self._answers: dict[bytes, TrialAnswer] = {}
 
-    def ask(self, state: RecordedState) -> Answer:
+    def ask(self, state: StateToProve) -> TrialAnswer:
         """Have this state loaded for trial."""
         with self._lock:
             try:
-                here = Surroundings.here()
+                here = ProcessSurroundings.here()
             except OSError as error:
-                return Answer("unproved", f"the folder of this process is gone: {error}")
+                return TrialAnswer("unproved", f"the folder of this process is gone: {error}")
             where = os.getpid(), here.path, here.folder
             if self._prover is None or where != self._where:
                 if self._prover is not None and where[0] == self._where[0]:
@@ -71,7 +71,7 @@ class _SharedProver:
             return self._answers[key]
 
 
-def _digest(state: RecordedState) -> bytes:
+def _digest(state: StateToProve) -> bytes:
     digest = hashlib.blake2b(state.actor.encode(), digest_size=16)
     for part in (state.specification, *state.parts):
         digest.update(memoryview(part).nbytes.to_bytes(8, "little"))

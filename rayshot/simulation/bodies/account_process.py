@@ -4,7 +4,15 @@ from typing import Any, Protocol, cast
 
 from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.bodies.application import Account, Ended, Message, Received, Step, TimerFired, newborn
+from rayshot.simulation.bodies.application import (
+    AccountMessage,
+    Ended,
+    Received,
+    SimulatedAccount,
+    Step,
+    TimerFired,
+    newborn,
+)
 from rayshot.simulation.world.process import Process, Surroundings
 
 SNAPSHOT = "snapshot"
@@ -16,7 +24,7 @@ class Director(Surroundings, Protocol):
     def plan(self, process: "AccountProcess", cause: Received) -> list[Step | str]:
         """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
 
-    def happened(self, process: "AccountProcess", step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: "AccountProcess", step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """Note that a step was done."""
 
     def answer(self, process: "AccountProcess", driver: str) -> None:
@@ -26,7 +34,7 @@ class Director(Surroundings, Protocol):
 class AccountProcess(Process):
     """See the module. `account` is None before birth; `todo` is the rest of the running handler."""
 
-    def __init__(self, name: str, machine: Participant, world: Any, account: Account | None = None) -> None:
+    def __init__(self, name: str, machine: Participant, world: Any, account: SimulatedAccount | None = None) -> None:
         super().__init__(name, machine, world)
         self.director = cast("Director", world)
         self.account = account
@@ -47,11 +55,11 @@ class AccountProcess(Process):
         """See Process."""
         return bool(self.todo)
 
-    def is_creation(self, message: Message) -> bool:
+    def is_creation(self, message: AccountMessage) -> bool:
         """See Process."""
         return message.kind == "construct"
 
-    def state(self) -> Account | None:
+    def state(self) -> SimulatedAccount | None:
         """See Process."""
         return self.account.copy() if self.account else None
 

@@ -19,7 +19,7 @@ from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import AnswerArrived, CallMade, OutcomeCame, RolledBack
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
-from rayshot.simulation.bodies.actor_process import ActorProcess, ended, name_in
+from rayshot.simulation.bodies.actor_process import SimulatedActor, ended, name_in
 from rayshot.simulation.bodies.future import Future
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.packets import Packet
@@ -29,7 +29,7 @@ _call_ids = itertools.count(1)
 """One counter for all worlds: so the answer to an old call, brought by a snapshot, is not taken for another one."""
 
 
-class Surroundings(Protocol):
+class DriverSurroundings(Protocol):
     """What the driver asks of its world."""
 
     system: str
@@ -96,7 +96,9 @@ class _Covered(NamedTuple):
 class ActorDriver(SimulatedDriver):
     """See the module."""
 
-    def __init__(self, world: Surroundings, machine: Driver, sent: Mapping[str, int], gone: frozenset[str]) -> None:
+    def __init__(
+        self, world: DriverSurroundings, machine: Driver, sent: Mapping[str, int], gone: frozenset[str]
+    ) -> None:
         super().__init__(NAME, machine, world.transmit)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
@@ -154,7 +156,7 @@ class ActorDriver(SimulatedDriver):
     def send(self, receiver: str, message: bytes) -> None:
         """Put a message into the outbox. Raises ActorExited, and ConfigError or StaleHandle inside a handler."""
         here, world = find_port(), cast("object", self.world)
-        if isinstance(here, ActorProcess) and here.world is not world:
+        if isinstance(here, SimulatedActor) and here.world is not world:
             raise StaleHandle(
                 f"a handler of {here.name!r} used a handle of another world: channels do not cross worlds. Give the "
                 "actor a handle of its own world as an argument",

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calling_hooks import tell_of_restore
-from rayshot.model.calls import OpenCall, sendable
+from rayshot.model.calls import OpenCall, encode_reply
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import ActorLoop, Coroutines
 from rayshot.model.handle import ActorHandle
+from rayshot.model.hook_calls import tell_of_restore
 from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
@@ -51,7 +51,7 @@ class ActorSurroundings(Surroundings, Protocol):
     def failed_to_start(self, names: Sequence[str]) -> None:
         """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
 
-    def is_late(self, process: "ActorProcess", snapshot: SnapshotId) -> bool:
+    def is_late(self, process: "SimulatedActor", snapshot: SnapshotId) -> bool:
         """Whether the deadline of the snapshot passes before the actor records."""
 
     def is_taken(self, name: str) -> bool:
@@ -60,7 +60,7 @@ class ActorSurroundings(Surroundings, Protocol):
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
         """Start a process for a new actor; returns its name."""
 
-    def answer_driver(self, process: "ActorProcess", driver: str, call_id: int, value: object, *, ok: bool) -> None:
+    def answer_driver(self, process: "SimulatedActor", driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
@@ -72,7 +72,7 @@ class ProcessOutPort(OutPort):
 
     __slots__ = ("_process", "_receiver", "codec")
 
-    def __init__(self, process: "ActorProcess", receiver: str) -> None:
+    def __init__(self, process: "SimulatedActor", receiver: str) -> None:
         self._process = process
         self.codec = process.codec
         self._receiver = receiver
@@ -88,7 +88,7 @@ class NamedWorld(Protocol):
     system: str
 
 
-class ActorProcess(Process):
+class SimulatedActor(Process):
     """See the module. `children` are the actors that the running handler made. `ending`: it handles nothing more."""
 
     world: ActorSurroundings
@@ -190,11 +190,7 @@ class ActorProcess(Process):
         if is_driver(sender):
             self.world.answer_driver(self, sender, call_id, value, ok=ok)
             return
-        try:
-            reply = self.codec.reply(call_id, value, ok=ok)
-        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            reply = self.codec.reply(call_id, sendable(error), ok=False)
-        self.send(sender, reply)
+        self.send(sender, encode_reply(self.codec, call_id, value, ok=ok))
 
     def request_snapshot(self) -> None:
         """Begin a snapshot when the running handler has ended."""

@@ -12,7 +12,7 @@ from zlib import crc32
 from rayshot.simulation.world.failure import OracleFailure
 
 
-class Message(NamedTuple):
+class AccountMessage(NamedTuple):
     """`kind`: "transfer", "call" (a driver wants an answer), "construct", "timer". `subject`: a name to make known."""
 
     kind: str
@@ -28,7 +28,7 @@ class Received(NamedTuple):
     """A message was taken from the mailbox: a handler began."""
 
     sender: str
-    message: Message
+    message: AccountMessage
 
 
 class Sent(NamedTuple):
@@ -64,7 +64,7 @@ Step = Received | Sent | Created | TimerSet | TimerFired | Ended
 
 
 @dataclass(slots=True)
-class Account:
+class SimulatedAccount:
     """One account. `digest` depends on every step and on their order."""
 
     name: str
@@ -77,9 +77,9 @@ class Account:
     sent: dict[str, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
 
-    def copy(self) -> "Account":
+    def copy(self) -> "SimulatedAccount":
         """Return an equal account that shares nothing with this one."""
-        return Account(
+        return SimulatedAccount(
             self.name,
             self.balance,
             self.contacts,
@@ -91,7 +91,7 @@ class Account:
             dict(self.seen),
         )
 
-    def apply(self, step: Step) -> tuple[str, Message] | None:
+    def apply(self, step: Step) -> tuple[str, AccountMessage] | None:
         """Do one step; return the receiver and the message that it sent, if any."""
         what = type(step).__name__ + (str(step[0]) if step else "")
         self.digest = crc32(what.encode(), self.digest ^ self.balance & 0xFFFFFFFF)
@@ -117,12 +117,12 @@ class Account:
             case _:
                 assert_never(step)
 
-    def _send(self, receiver: str, kind: str, amount: int, subject: str) -> tuple[str, Message]:
+    def _send(self, receiver: str, kind: str, amount: int, subject: str) -> tuple[str, AccountMessage]:
         self.balance -= amount
         self.sent[receiver] = sequence = self.sent.get(receiver, 0) + 1
-        return receiver, Message(kind, amount, sequence, subject)
+        return receiver, AccountMessage(kind, amount, sequence, subject)
 
-    def _receive(self, sender: str, message: Message) -> None:
+    def _receive(self, sender: str, message: AccountMessage) -> None:
         expected = self.seen.get(sender, 0) + 1
         if message.sequence != expected:
             raise OracleFailure("order", f"{self.name} got {message.sequence} of {sender}, not {expected}")
@@ -132,6 +132,6 @@ class Account:
             self.contacts += (message.subject,)
 
 
-def newborn(name: str) -> Account:
+def newborn(name: str) -> SimulatedAccount:
     """The account on which a constructor's message is the first step."""
-    return Account(name, 0, (), timers=1)
+    return SimulatedAccount(name, 0, (), timers=1)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
-from rayshot.format import inert
-from rayshot.format.by_value import Names
+from rayshot.format.classes_by_value import Names
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
-from rayshot.format.inert import read_slots
-from rayshot.format.pickled import PickledState
+from rayshot.format.pickled_state import PickledState
 from rayshot.format.slots import SlottedMessage
+from rayshot.inert import reader
+from rayshot.inert.reader import read_slots
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -101,7 +101,7 @@ class WorldSnapshot:
         if found is None or found.state is None:
             fate = "no actor" if found is None else "no state yet of the actor"
             raise ActorNotFound(f"{self.id} has {fate} {actor!r}; it has {', '.join(self.actors) or 'none'}")
-        return inert.read(found.state.stream, found.state.buffers)["state"]
+        return reader.read(found.state.stream, found.state.buffers)["state"]
 
     def channel(self, sender: str, receiver: str) -> RecordedChannel:
         """The channel from `sender` to `receiver`. Raises NotFound if no message was ever sent on it."""

@@ -18,18 +18,17 @@ from rayshot.errors import (
 from rayshot.model.actor_class import ActorClass
 from rayshot.model.configuration import check_mode
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.fit import RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
-from rayshot.model.rename_classes import RenamedClasses
-from rayshot.model.resolution import SkipMissing
 from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId, check_name
 from rayshot.simulation.actors.schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actors.snapshot_loading import read_stored
 from rayshot.simulation.actors.stepping import TIMER, Pending, Step, view_of
 from rayshot.simulation.actors.steps import do_step, drain_driver, give_birth, hurry, pending, settle
-from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.networks import NETWORKS, Traffic
@@ -382,7 +381,7 @@ class SimulatedSystem:
             taken, seed=seed, choices=choices, network=self._network, steps_max=self._schedule.steps_max
         )
 
-    def _process(self, name: str) -> ActorProcess:
+    def _process(self, name: str) -> SimulatedActor:
         process = self._actors.processes.get(name)
         if name in self._actors.reasons:
             raise ActorExited(f"actor {name!r} has ended: {self._actors.reasons[name]}", actor=name)

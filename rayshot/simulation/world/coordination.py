@@ -14,11 +14,11 @@ from rayshot.protocol.collecting import AbortWanted, AnnounceEnd, CollectorEvent
 from rayshot.protocol.events import Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.coordinator import WorldCoordinator
 from rayshot.simulation.world.machines import Machines
 from rayshot.simulation.world.network import Network, P
 from rayshot.simulation.world.networks import Traffic
-from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.packets import StoredCut
 
 News = Begun | EverybodyRecorded | SnapshotEnded
 """What a coordinator tells a process."""
@@ -43,21 +43,21 @@ class CoordinatedNetwork(Network[P], ABC):
         self.over: dict[SnapshotId, SnapshotEnded] = {}
         self.given_up: set[SnapshotId] = set()
         self._begun_at_join: list[Begun] | None = None
-        self.coordinators: dict[int, Coordinator] = {}
-        self.install(Coordinator(1, machines.collector(1), self))
+        self.coordinators: dict[int, WorldCoordinator] = {}
+        self.install(WorldCoordinator(1, machines.collector(1), self))
 
     # What a world says -----------------------------------------------------------------------------
 
     @abstractmethod
-    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def opened(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """See Surroundings of a coordinator."""
 
     @abstractmethod
-    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+    def store(self, coordinator: WorldCoordinator, stored: StoredCut) -> None:
         """See Surroundings of a coordinator."""
 
     @abstractmethod
-    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+    def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
         """See Surroundings of a coordinator."""
 
     @abstractmethod
@@ -86,11 +86,11 @@ class CoordinatedNetwork(Network[P], ABC):
         else:
             self.hear(coordinator, event, content)
 
-    def hear(self, coordinator: Coordinator, event: CollectorEvent, content: Any) -> None:
+    def hear(self, coordinator: WorldCoordinator, event: CollectorEvent, content: Any) -> None:
         """Let a coordinator hear a report."""
         coordinator.hear(event, content)
 
-    def _answer_join(self, coordinator: Coordinator, event: ProcessJoined) -> None:
+    def _answer_join(self, coordinator: WorldCoordinator, event: ProcessJoined) -> None:
         """Answer a hello with the news of the snapshots that have ended, and of those that are open."""
         self._begun_at_join = []
         coordinator.tell(event)
@@ -110,7 +110,7 @@ class CoordinatedNetwork(Network[P], ABC):
 
     # Saying ----------------------------------------------------------------------------------------
 
-    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+    def begin(self, coordinator: WorldCoordinator, process: str, begun: Begun) -> None:
         """See Surroundings of a coordinator."""
         if self._begun_at_join is not None:
             self._begun_at_join.append(begun)
@@ -121,7 +121,7 @@ class CoordinatedNetwork(Network[P], ABC):
         """Put a coordinator's order on its way."""
         self.push(self.on_tell_process, name, generation, begun)
 
-    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+    def everybody_recorded(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> None:
         """See Surroundings of a coordinator."""
         for name in self.processes:
             self.push(self.on_tell_process, name, coordinator.generation, EverybodyRecorded(snapshot))
@@ -147,17 +147,17 @@ class CoordinatedNetwork(Network[P], ABC):
         """The number of the newest coordinator. The log holds its epoch, and refuses all others."""
         return self.coordinator.generation
 
-    def install(self, coordinator: Coordinator) -> None:
+    def install(self, coordinator: WorldCoordinator) -> None:
         """Let a coordinator be the newest."""
         self.coordinator = self.coordinators[coordinator.generation] = coordinator
 
-    def replace_coordinator(self) -> Coordinator:
+    def replace_coordinator(self) -> WorldCoordinator:
         """Begin a new coordinator, because the old one died or was thought to have died; returns the old one."""
         old = self.coordinator
         self.counts["coordinators replaced"] += 1
         old.alive = self.choose(3) > 0
         self.counts["coordinators racing"] += old.alive
-        self.install(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
+        self.install(WorldCoordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         self.coordinator.finding = {p.name for p in self.processes.values() if p.incarnation == self.incarnation}
         for name in sorted(self.coordinator.finding):
             self.push(self.on_find, name, self.generation)
@@ -177,7 +177,7 @@ class CoordinatedNetwork(Network[P], ABC):
         if not coordinator.finding:
             self.found_all(coordinator)
 
-    def find_one(self, coordinator: Coordinator, process: P) -> None:
+    def find_one(self, coordinator: WorldCoordinator, process: P) -> None:
         """Let a process listen to this coordinator from now on, which learns what the process knows of older ones."""
         process.generation = coordinator.generation
         coordinator.highest = max(coordinator.highest, process.highest_heard)
@@ -185,7 +185,7 @@ class CoordinatedNetwork(Network[P], ABC):
         for snapshot in process.machine.open_snapshots:
             process.tell(DeadlinePassed(snapshot))
 
-    def found_all(self, coordinator: Coordinator) -> None:
+    def found_all(self, coordinator: WorldCoordinator) -> None:
         """Let a new coordinator take over, since it has asked all processes."""
         found = [process for process in self.processes.values() if process.incarnation == self.incarnation]
         ended = {name for process in found for name in process.machine.ended_peers}
@@ -209,7 +209,7 @@ class CoordinatedNetwork(Network[P], ABC):
         for event, content in waiting:
             self.push(self.on_tell_coordinator, coordinator.generation, event, content)
 
-    def is_fenced(self, coordinator: Coordinator, snapshot: SnapshotId) -> bool:
+    def is_fenced(self, coordinator: WorldCoordinator, snapshot: SnapshotId) -> bool:
         """Whether the log refuses a complete snapshot, as its coordinator was replaced, which learns this."""
         if coordinator is self.coordinator:
             return False

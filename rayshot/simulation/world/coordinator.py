@@ -22,25 +22,25 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, Report
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
 from rayshot.simulation.world.failure import OracleFailure
-from rayshot.simulation.world.packets import Recorded, Stored
+from rayshot.simulation.world.packets import RecordBody, StoredCut
 
 
-class Surroundings(Protocol):
+class CoordinatorSurroundings(Protocol):
     """What a coordinator asks of its world."""
 
-    def begin(self, coordinator: "Coordinator", process: str, begun: Begun) -> None:
+    def begin(self, coordinator: "WorldCoordinator", process: str, begun: Begun) -> None:
         """Tell a process to record."""
 
-    def everybody_recorded(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
+    def everybody_recorded(self, coordinator: "WorldCoordinator", snapshot: SnapshotId) -> None:
         """Tell all processes that everybody has recorded."""
 
-    def store(self, coordinator: "Coordinator", stored: Stored) -> None:
+    def store(self, coordinator: "WorldCoordinator", stored: StoredCut) -> None:
         """Write the snapshot."""
 
-    def announce(self, coordinator: "Coordinator", end: AnnounceEnd, stored: Stored | None) -> None:
+    def announce(self, coordinator: "WorldCoordinator", end: AnnounceEnd, stored: StoredCut | None) -> None:
         """Tell every process that a snapshot ended; `stored` if it was committed."""
 
-    def opened(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
+    def opened(self, coordinator: "WorldCoordinator", snapshot: SnapshotId) -> None:
         """Note that a snapshot is under way."""
 
 
@@ -65,7 +65,7 @@ def reported(process: str, effect: Effect, helpers: frozenset[str] | None = None
 
 
 @dataclass(eq=False)
-class Coordinator:
+class WorldCoordinator:
     """`generation` counts the coordinators of a run; `finding` are processes that a take-over still has to find.
 
     `highest` is the highest counter that the found ones know, `lost` the snapshots that they gave up; `waiting` holds
@@ -74,7 +74,7 @@ class Coordinator:
 
     generation: int
     collector: Collector
-    world: Surroundings
+    world: CoordinatorSurroundings
     alive: bool = True
     finding: set[str] = field(default_factory=set)
     highest: int = 0
@@ -83,7 +83,7 @@ class Coordinator:
     states: dict[SnapshotId, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
     outboxes: dict[SnapshotId, dict[Channel, tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(dict))
     mailboxes: dict[SnapshotId, dict[Channel, tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(dict))
-    storing: dict[SnapshotId, Stored] = field(default_factory=dict)
+    storing: dict[SnapshotId, StoredCut] = field(default_factory=dict)
     known: set[SnapshotId] = field(default_factory=set)
     over: set[SnapshotId] = field(default_factory=set)
 
@@ -100,7 +100,7 @@ class Coordinator:
             self._keep_record(event.record, content)
         self.tell(event)
 
-    def _keep_record(self, record: Record, recorded: Recorded) -> None:
+    def _keep_record(self, record: Record, recorded: RecordBody) -> None:
         snapshot = record.snapshot
         if record.process not in self.states[snapshot]:
             self.states[snapshot][record.process] = recorded.state
@@ -146,7 +146,7 @@ class Coordinator:
         for kept in (self.states, self.mailboxes, self.outboxes):
             kept.pop(snapshot, None)
 
-    def _assemble(self, cut: Cut) -> Stored:
+    def _assemble(self, cut: Cut) -> StoredCut:
         """Build a snapshot: for each channel the messages in the receiver's mailbox, then the sender's behind them."""
         snapshot = cut.snapshot
         messages: dict[Channel, tuple[Any, ...]] = {}
@@ -158,4 +158,4 @@ class Coordinator:
         for process in cut.records:
             if process not in self.states[snapshot]:
                 raise OracleFailure("membership", f"{snapshot} holds no state of {process}")
-        return Stored(cut, {process: self.states[snapshot][process] for process in cut.records}, messages)
+        return StoredCut(cut, {process: self.states[snapshot][process] for process in cut.records}, messages)

@@ -50,7 +50,7 @@ class Acknowledgement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordBody:
     """What a process adds to its record: its state (None before birth), and messages by the other end."""
 
     state: Any
@@ -71,7 +71,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredCut:
     """A snapshot's contents: the cut, each member's state (None before birth), each channel's messages in flight."""
 
     cut: Cut

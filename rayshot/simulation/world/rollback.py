@@ -35,7 +35,7 @@ from rayshot.protocol.recovering import (
 from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordination import CoordinatedNetwork
-from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.coordinator import WorldCoordinator
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
@@ -61,10 +61,10 @@ class Decider:
 
 
 @dataclass(frozen=True)
-class Life(Generic[S]):
+class WorldLife(Generic[S]):
     """A life in the log: the coordinator of its snapshots, its processes, and the snapshot that it goes on from."""
 
-    coordinator: Coordinator
+    coordinator: WorldCoordinator
     origin: S | None
     processes: frozenset[str]
 
@@ -83,7 +83,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         super().__init__(choices, traffic, machines, story=story)
         self.decider = Decider(machines.recovery(1, POLICY))
         self.on_decide(self.decider, Began(1))
-        self.lives: dict[int, Life[S]] = {}
+        self.lives: dict[int, WorldLife[S]] = {}
         self.marked = {1}
         self.past = Past()
 
@@ -98,7 +98,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         """The processes of a life that goes on from there, and those that had ended before."""
 
     @abstractmethod
-    def life_began(self, life: Life[S]) -> None:
+    def life_began(self, life: WorldLife[S]) -> None:
         """Note that the log has the record of a rollback: this life is the present one now."""
 
     @abstractmethod
@@ -202,15 +202,15 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         self.coordinator.alive = self.choose(4) == 0
         self.life_began(self.begin_life(self.incarnation + 1))
 
-    def begin_life(self, number: int) -> Life[S]:
+    def begin_life(self, number: int) -> WorldLife[S]:
         """Let this life be the present one, with a coordinator of its own."""
         self.incarnation = number
         origin = self.target()
         processes, ended = self.members(origin)
         self.ended = set(ended)
         collector = self.machines.collector(number, 0, set(ended))
-        self.install(Coordinator(self.generation + 1, collector, self))
-        life = self.lives[number] = Life(self.coordinator, origin, processes)
+        self.install(WorldCoordinator(self.generation + 1, collector, self))
+        life = self.lives[number] = WorldLife(self.coordinator, origin, processes)
         return life
 
     # Loading ---------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
 
     # Going on --------------------------------------------------------------------------------------
 
-    def _resume(self, life: Life[S], number: int) -> None:
+    def _resume(self, life: WorldLife[S], number: int) -> None:
         for process in self.processes.values():
             if process.incarnation == number:  # also one that died since it was loaded: that will be seen
                 life.coordinator.tell(ProcessJoined(process.name))
@@ -270,7 +270,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
 
     # Taking over -----------------------------------------------------------------------------------
 
-    def replace_coordinator(self) -> Coordinator:
+    def replace_coordinator(self) -> WorldCoordinator:
         """See CoordinatedNetwork. The new one decides from now on; one that was only thought dead does not know it."""
         before, self.decider = self.decider, Decider(self.machines.recovery(self.incarnation, POLICY))
         old = super().replace_coordinator()
@@ -284,7 +284,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         members = {process.name for process in self.processes.values() if process.incarnation == number}
         return tuple(sorted(name for name in members | listed if not self._runs(name)))
 
-    def found_all(self, coordinator: Coordinator) -> None:
+    def found_all(self, coordinator: WorldCoordinator) -> None:
         """See CoordinatedNetwork. If anybody is missing, or the life may not run, all go back."""
         number, missing = self.incarnation, self.missing()
         there = {process.name for process in self.processes.values() if self.is_current(process)}

@@ -27,8 +27,9 @@ from rayshot.errors import (
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest, expand
 from rayshot.format.encryption import decrypt_chunk
-from rayshot.format.manifest import Chunk
-from rayshot.format.signing import Prover, verify
+from rayshot.format.entries import Chunk
+from rayshot.format.envelope import verify
+from rayshot.keys.signing import Prover
 from rayshot.log.history import History
 from rayshot.log.layout import copy_folder, inside, manifest_name
 from rayshot.log.log import CommitLog

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import SnapshotNotFound
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.history import History
 from rayshot.log.layout import copies_folder, inside, manifest_folder
 from rayshot.log.log import CommitLog

@@ -20,8 +20,8 @@ from typing import Any
 from rayshot.errors import BadManifest, ConfigError, Damaged, EncryptionKeyNeeded, Incompatible, KeyNotFound
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.encryption import open_manifest
+from rayshot.format.envelope import open_envelope
 from rayshot.format.manifest import decode
-from rayshot.format.signing import open_envelope
 from rayshot.log.history import History
 from rayshot.log.layout import inside, snapshot_of, writer_of
 from rayshot.log.log import CommitLog

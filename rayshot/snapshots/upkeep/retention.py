@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.history import History
 from rayshot.log.log import CommitLog
 from rayshot.log.records import CommitRecord, RestoreRecord

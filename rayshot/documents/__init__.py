@@ -1,0 +1,1 @@
+"""What people read of snapshots, under the command line and the page: documents of plain values, and words."""
