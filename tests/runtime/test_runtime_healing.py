@@ -399,11 +399,11 @@ def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tm
     assert ray.get(stops.read.remote()) == path
     system.snapshot()
 
-    def shorten(coordinator):
+    def shorten(_):
+        from rayshot.runtime.coordinator import loader
         from rayshot.runtime.door import silence
 
-        silence.ASK_S = 0.5
-        coordinator._healer._loader._silence._silent_s = 3.0
+        silence.ASK_S, loader.LOAD_SILENT_S = 0.5, 3.0
 
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     kill(system, "stops")

@@ -10,7 +10,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.runtime.coordinator import spares
+from rayshot.runtime.coordinator import loader, spares
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import named_actors, prefix
 from tests.processes import runs
@@ -156,7 +156,7 @@ def test_a_spare_process_that_dies_while_it_waits_is_made_anew_after_a_pause(new
 def test_a_spare_process_that_is_dead_or_stopped_when_it_is_wanted_is_replaced(new_system):
     system, _ = started(new_system, spares=2)
     pids = ready(system, 2)
-    in_coordinator(system, lambda c: setattr(c._healer._loader._silence, "_silent_s", 2.0))
+    in_coordinator(system, lambda _: setattr(loader, "LOAD_SILENT_S", 2.0))
     for pid in pids.values():
         os.kill(pid, signal.SIGSTOP)
     kill(system, "post0", "post1")

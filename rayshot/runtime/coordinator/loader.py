@@ -72,13 +72,14 @@ class Loader:
         self._silence = Silence()
         self._newest_at = 0.0
 
-    def start(self, plans: "Mapping[str, LoadPlan]", silent_s: float = LOAD_SILENT_S) -> None:
+    def start(self, plans: "Mapping[str, LoadPlan]", silent_s: float | None = None) -> None:
         """Another life is loaded, from these plans: what comes of earlier loads does not count any more.
 
-        A process that says nothing for `silent_s` seconds while it is loaded is made again.
+        A process that says nothing for `silent_s` seconds, None for LOAD_SILENT_S, while it is loaded is made again.
         """
         assert self._lock.is_held, "a life is loaded under the lock"
-        self.plans, self._newest_at, self._silence = plans, time.monotonic(), Silence(silent_s)
+        self.plans, self._newest_at = plans, time.monotonic()
+        self._silence = Silence(LOAD_SILENT_S if silent_s is None else silent_s)
         for each in (self._loads, self.starts, self.causes, self._was_spare):
             each.clear()
 
