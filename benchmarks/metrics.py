@@ -78,8 +78,10 @@ def _told_faster(system: rayshot.System, told: list[float]) -> Iterator[None]:
     over = threading.Event()
 
     def tell() -> None:
-        while not over.wait(PAUSE_S / FASTER):
+        while True:  # at once, for the first time: a short window may be over before the first pause
             told.append(ray.get(system._identity.coordinator.__ray_call__.remote(_tell)))  # noqa: SLF001
+            if over.wait(PAUSE_S / FASTER):
+                return
 
     teller = threading.Thread(target=tell)
     teller.start()
