@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.model import methods, specification
+from rayshot.model import methods, options
 from tests.ports.all_behaviours import BEHAVIOURS, GROUPS
 from tests.ports.behaviour import CLASSES
 from tests.ports.worlds import Worlds, judge
@@ -72,7 +72,7 @@ def test_whatever_an_error_says_of_the_porting_table_is_there():
         for path in ROOT.glob("rayshot/**/*.py")
         for anchor in re.findall(r"(?:docs/porting\.md#|porting\([\"'])([\w-]+)", path.read_text())
     }
-    named |= {line for _, line in (*methods._OPTIONS.values(), *specification._REFUSED.values())}
+    named |= {line for _, line in (*methods._OPTIONS.values(), *options._REFUSED.values())}
     there = set(re.findall(r'<a id="([\w-]+)">', PORTING.read_text()))
     assert named
     assert named <= there
