@@ -19,9 +19,10 @@ from tests.runtime.going_back import DIED, Thing, going_back
 
 
 @pytest.fixture
-def world():
+def world(monkeypatch):
     with going_back() as world:
         yield world
+        monkeypatch.undo()  # before what it patched is put back
 
 
 def test_a_silent_coordinator_keeps_only_those_waiting_who_need_its_system(world, monkeypatch):

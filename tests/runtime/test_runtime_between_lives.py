@@ -10,9 +10,10 @@ from tests.runtime.going_back import Thing, going_back, outcome
 
 
 @pytest.fixture
-def world():
+def world(monkeypatch):
     with going_back("alice", "bob") as world:
         yield world
+        monkeypatch.undo()  # before what it patched is put back
 
 
 def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):

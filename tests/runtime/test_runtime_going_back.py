@@ -17,9 +17,10 @@ from tests.runtime.going_back import DIED, Thing, answer, going_back, outcome
 
 
 @pytest.fixture
-def world():
+def world(monkeypatch):
     with going_back("alice", "bob") as world:
         yield world
+        monkeypatch.undo()  # before what it patched is put back
 
 
 def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):

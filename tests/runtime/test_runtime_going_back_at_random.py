@@ -13,9 +13,10 @@ from tests.runtime.going_back import DIED, Thing, going_back, outcome
 
 
 @pytest.fixture
-def world():
+def world(monkeypatch):
     with going_back("alice", "bob") as world:
         yield world
+        monkeypatch.undo()  # before what it patched is put back
 
 
 @pytest.mark.parametrize("seed", range(10))
