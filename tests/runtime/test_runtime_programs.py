@@ -16,6 +16,7 @@ from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolment as coordinator_enrolment
 from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.driver import enrolment
+from rayshot.runtime.driver import line as driver_line
 from rayshot.runtime.driver.line import Line
 from rayshot.runtime.opening import ports
 from tests.processes import search_path
@@ -288,5 +289,5 @@ def test_a_program_that_gives_the_keys_is_let_in_at_its_second_try(system, monke
         self._life.ask = refuse
 
     ray.get(system._identity.coordinator.__ray_call__.remote(lack_keys_once))
-    monkeypatch.setattr(enrolment, "offer_keys", lambda *_: True)
+    monkeypatch.setattr(driver_line, "offer_keys", lambda *_: True)
     assert attached_as(system).told == {}

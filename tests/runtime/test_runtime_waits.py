@@ -144,7 +144,7 @@ def test_who_waits_for_the_way_back_with_little_time_waits_for_no_answer_longer(
     def goes_back(*_):
         raise SystemRecovering("it goes back")
 
-    monkeypatch.setattr(snapshot_request, "_taken", goes_back)
+    monkeypatch.setattr(snapshot_request, "_ordered", goes_back)
     with stopped(coordinator_pid), pytest.raises(NoAnswer, match="has not answered for 1 s"):
         system.order(Order(), 0.5)
 

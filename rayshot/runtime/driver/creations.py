@@ -37,7 +37,7 @@ class Creations:
 
     def ended(self, name: str) -> None:
         """The actor has ended in this life."""
-        self._unborn.discard(name)
+        self.constructed(name)
         self.given_up -= {name}
 
     def give_up(self, names: Collection[str]) -> None:

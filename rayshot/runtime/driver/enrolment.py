@@ -1,12 +1,10 @@
 """How a program attaches under a name: the coordinator lets it in, and says what its earlier processes have told."""
 
-from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.protocol.abort import AbortReason
+from rayshot.errors import ConfigError
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.door import door, here
 from rayshot.runtime.driver.line import Line
 from rayshot.runtime.wire.answers import SILENT_S
-from rayshot.runtime.wire.keyring import offer_keys
 
 LABEL_LENGTH_MAX = 100
 """The name of its driver has a mark beside it."""
@@ -31,13 +29,7 @@ def enroll(line: Line) -> dict[str, int]:
 
     Raises NameInUse, NotReady, SnapshotAborted, SystemDown, NoAnswer.
     """
-    try:
-        return _enrolled(line)
-    except SnapshotAborted as error:
-        missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
-        if not (missing and offer_keys(line.coordinator, line.name)):
-            raise
-    return _enrolled(line)
+    return line.giving_keys(lambda: _enrolled(line))
 
 
 def _enrolled(line: Line) -> dict[str, int]:

@@ -3,20 +3,31 @@
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
-from rayshot.errors import ActorNotFound, NotReady, RayshotError, SystemDown, SystemRecovering, SystemStopped
+from rayshot.errors import (
+    ActorNotFound,
+    NotReady,
+    RayshotError,
+    SnapshotAborted,
+    SystemDown,
+    SystemRecovering,
+    SystemStopped,
+)
 from rayshot.format.suggestion import did_you_mean
+from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.maker import Maker
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled, get_told, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
 from rayshot.runtime.wire.initiation import some_names
+from rayshot.runtime.wire.keyring import offer_keys
 from rayshot.runtime.wire.states import RECOVERING
 
+A = TypeVar("A")
 log = logging.getLogger("rayshot")
 LOOK_S = 0.05
 ANSWER_S = 10.0
@@ -84,6 +95,16 @@ class Line:
         with noticing_restart(self.name, self.coordinator):
             asked = getattr(self.coordinator, method).remote(*args)
             return self.answer(asked, SILENT_S if within_s is None else within_s)
+
+    def giving_keys(self, ask: Callable[[], A]) -> A:
+        """The answer of `ask`. If its snapshot lacked keys that this program has, gives them, and asks once more."""
+        try:
+            return ask()
+        except SnapshotAborted as error:
+            missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
+            if not (missing and offer_keys(self.coordinator, self.name)):
+                raise
+        return ask()
 
     def hosts(self) -> dict[str, Any]:
         """Ray handles of all living actors, by name. Waits while the system goes back, as `ask_until_settled`.

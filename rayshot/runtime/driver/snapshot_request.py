@@ -12,7 +12,6 @@ from rayshot.runtime.driver.drain import STOP_S, Drain
 from rayshot.runtime.driver.line import Line
 from rayshot.runtime.driver.progress import describe, wait_with_progress
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, the_coordinator
-from rayshot.runtime.wire.keyring import offer_keys
 
 LOOK_S = 5.0
 PING_S = 15.0
@@ -30,23 +29,14 @@ def take_snapshot(line: Line, order: Order, within_s: float = inf, drain: Drain 
     deadline = time.monotonic() + within_s
     while True:
         try:
-            return _taken(line, order._replace(life=0 if drain is None else drain.life), deadline)
+            line.check_open()
+            asked = order._replace(life=0 if drain is None else drain.life)
+            return line.giving_keys(lambda: _ordered(line, asked, deadline))  # noqa: B023 - it is called here
         except SystemRecovering:
             left_s = max(0.0, deadline - time.monotonic())
             line.await_running(min(RECOVERY_WAIT_S, left_s), min(SILENT_S, max(1.0, left_s)))
             if drain is not None:
                 drain.wait(STOP_S, deadline)
-
-
-def _taken(line: Line, order: Order, deadline: float) -> Committed:
-    line.check_open()
-    try:
-        return _ordered(line, order, deadline)
-    except SnapshotAborted as error:
-        missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
-        if not (missing and offer_keys(line.coordinator, line.name)):
-            raise
-    return _ordered(line, order, deadline)
 
 
 def _ordered(line: Line, order: Order, deadline: float) -> Committed:
