@@ -181,9 +181,11 @@ def fake(choices=(), **settings):
         if made is not None:
             made.close()
         Globals.installed = None
+        patched = [name for owner, name, value in replaced if getattr(owner, name) is not value]
         for owner, name, value in before:
             setattr(owner, name, value)
         provide_references(*provided)
+        assert not patched, f"the test has to put {patched} back first: or its patch of the fake stays for all behind it"
 
 
 class _Defects(logging.Handler):

@@ -407,10 +407,11 @@ def test_errors_are_compared_by_their_kinds(actor, again, changed):
 
 def test_an_actor_that_nobody_has_a_handle_of_lives_until_its_last_durable_call_has_a_result(cluster, monkeypatch):
     told, ended = [], []
-    monkeypatch.setattr("rayshot.runtime.door.door.when_there", lambda _tags, tell: told.append(tell))
     calls = DurableCalls(ended.append)
-    for tags in range(2):
-        calls.made("till", tags)
+    with monkeypatch.context() as patch:
+        patch.setattr("rayshot.runtime.door.door.when_there", lambda _tags, tell: told.append(tell))
+        for tags in range(2):
+            calls.made("till", tags)
     assert calls.postpone("till")
     told.pop()(None)
     assert calls.postpone("till")
