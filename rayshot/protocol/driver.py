@@ -17,7 +17,7 @@ if it cannot come, because its receiver ended. The driver sends a message when t
 order in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system
 the pointer is always at the end of the list, and nothing waits.
 
-A driver may be able to keep no more, while no snapshot succeeds. Then it offers to let go of messages that have arrived
+A driver may be able to keep no more, while no snapshot succeeds. Then it offers to evict messages that have arrived
 and answers that were given in this life. If the system agrees, it goes back to no cut without them.
 
 A program may see an answer of a later life before its driver hears that this life began. The machine holds such an
@@ -40,9 +40,9 @@ from rayshot.protocol.driver_events import (
     CutCommitted,
     DriverEffect,
     DriverEvent,
+    EvictionOffer,
     FetchAgain,
     MessagesHanded,
-    Offer,
     OfferTaken,
     OutcomeCame,
     OutcomeLost,
@@ -92,7 +92,7 @@ class _Channel:
         return kept
 
     def release(self, last: int) -> None:
-        """Let go of the messages up to `last`, which have arrived, whether or not this driver has heard so."""
+        """Release the messages up to `last`, which have arrived, whether or not this driver has heard so."""
         self.released, self.acknowledged = last, max(self.acknowledged, last)
         while self.kept and self.kept[0].last <= last:
             self.kept.popleft()
@@ -164,14 +164,14 @@ class Driver:
         """The open snapshots whose effects this driver may have seen: messages that it sends now must carry them."""
         return tuple(self._tags)
 
-    def offer(self) -> Offer:
-        """What this driver could let go of now. Of a receiver that has ended in this life that is all that was sent."""
+    def offer(self) -> EvictionOffer:
+        """What this driver could evict now. Of a receiver that has ended in this life that is all that was sent."""
         lasts = {
             receiver: channel.sent if receiver in self._gone else channel.acknowledged
             for receiver, channel in self._channels.items()
         }
         given = islice(self._answers, self._confirmed - self._forgotten)
-        return Offer(
+        return EvictionOffer(
             {receiver: last for receiver, last in lasts.items() if last > self._channels[receiver].released},
             dict(given),  # of each receiver the last one, which has the highest number
         )
@@ -219,7 +219,7 @@ class Driver:
                 if incarnation != self.incarnation:
                     return ()
                 self._calls.forget(offer.received, ())
-                return tuple(self._let_go(offer.sent, offer.received))
+                return tuple(self._release_messages(offer.sent, offer.received))
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
@@ -358,9 +358,9 @@ class Driver:
         self._calls.forget(cut.received, cut.ended)
         for receiver in self._channels.keys() & cut.received.keys():  # what this life has processed, it has answered
             self._given[receiver] = max(self._given.get(receiver, 0), cut.received[receiver])
-        return self._bury(cut.ended) + self._let_go(cut.sent, cut.received)
+        return self._bury(cut.ended) + self._release_messages(cut.sent, cut.received)
 
-    def _let_go(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
+    def _release_messages(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
         """No later life can need messages up to these numbers, or answers of those that are processed."""
         effects: list[DriverEffect] = []
         for receiver, n in sent.items():

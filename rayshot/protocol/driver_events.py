@@ -107,8 +107,8 @@ def _check_numbers(*several: Mapping[str, int]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a driver could let go of: by receiver, messages that arrived in this life, and answers given in it."""
+class EvictionOffer:
+    """What a driver could evict: by receiver, messages that arrived in this life, and answers given in it."""
 
     sent: Mapping[str, int]
     received: Mapping[str, int]
@@ -116,10 +116,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class OfferTaken:
-    """From now on the system goes back to no cut without this: the driver lets go of it."""
+    """From now on the system goes back to no cut without this: the driver evicts it."""
 
     incarnation: int
-    offer: Offer
+    offer: EvictionOffer
 
 
 DriverEvent = (
@@ -151,7 +151,7 @@ class SendTagged:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMessages:
-    """Nobody can need the messages up to `last` again: let go of them."""
+    """Nobody can need the messages up to `last` again: release them."""
 
     receiver: str
     last: int

@@ -167,7 +167,7 @@ class TookOver:
 
     `life` is the newest in the log; `marked`: it runs, or has run. `lost` are the processes that should be in it and
     are dead; `detail` says why the first one is. `idle`: some live, and do not run in it: they belong to an earlier
-    life, or wait to be resumed. `let_go` is what drivers let go of. `unfinished` says what only a program could have
+    life, or wait to be resumed. `evicted` is what drivers evicted. `unfinished` says what only a program could have
     finished, whose work is lost; empty if there is nothing. `savepoint` is the one with which the system was stopped.
     """
 
@@ -178,7 +178,7 @@ class TookOver:
     past: Past = Past()
     idle: bool = False
     detail: str = "it was lost while nobody coordinated"
-    let_go: tuple["LetGo", ...] = ()
+    evicted: tuple["Evicted", ...] = ()
     unfinished: str = ""
     savepoint: SnapshotId | None = None
 
@@ -258,8 +258,8 @@ class PauseOver:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
-    """A driver lets go of messages that no durable snapshot holds, so no life can go on from a cut that lacks them.
+class Evicted:
+    """A driver evicts messages that no durable snapshot holds, so no life can go on from a cut that lacks them.
 
     By receiver: messages up to `sent` are kept no longer, and the answers up to `received` are forgotten. What
     several of these say of one driver adds up. `at` is the Unix time of the first one.
@@ -280,7 +280,7 @@ class LetGo:
             for receiver, number in needed.items()
         )
 
-    def and_before(self, earlier: "LetGo | None") -> "LetGo":
+    def and_before(self, earlier: "Evicted | None") -> "Evicted":
         """What this and an earlier one of the same driver say together."""
         if earlier is None:
             return self
@@ -295,7 +295,7 @@ def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CommitWritten:
-    """A snapshot of this life was committed. It advances, and holds all that the drivers `holds` let go of."""
+    """A snapshot of this life was committed. It advances, and holds all that the drivers `holds` evicted."""
 
     life: int
     holds: frozenset[str] = frozenset()
@@ -303,7 +303,7 @@ class CommitWritten:
 
 @dataclass(frozen=True, slots=True)
 class DriverDied:
-    """A driver is dead. What it let go of it would not tell again either."""
+    """A driver is dead. What it evicted it would not tell again either."""
 
     driver: str
 
@@ -353,7 +353,7 @@ RecoveryEvent = (
     | LifeMarked
     | MarkRefused
     | PauseOver
-    | LetGo
+    | Evicted
     | CommitWritten
     | DriverDied
     | SavepointStored
@@ -386,7 +386,7 @@ class BeginLife:
     life: int
     process: str | None
     detail: str
-    needs: tuple[LetGo, ...] = ()
+    needs: tuple[Evicted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

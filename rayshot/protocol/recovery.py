@@ -22,10 +22,10 @@ has sent nothing, so it is loaded again in the same life. One that is lost after
 A coordinator that takes over does not finish the rollback of another one, because it does not know who went on: if it
 finds a life without a mark, or anybody in it who does not run, it begins the next life.
 
-A driver that may keep no more messages lets go of some, so that nobody has to wait while no snapshot succeeds. From
+A driver that may keep no more messages evicts some, so that nobody has to wait while no snapshot succeeds. From
 then on the life can only be followed by one that goes on from a cut with these messages: any other would lose them. If
-a process is lost and no cut has them, the system stops. The machine compares the numbers in a cut with what was let go
-of. When a snapshot began, and who heard first of its commit, says nothing.
+a process is lost and no cut has them, the system stops. The machine compares the numbers in a cut with those that
+were evicted. When a snapshot began, and who heard first of its commit, says nothing.
 
 It ends: a message that kills its process would be sent again in each life. A snapshot may be taken before that message
 is handled, so one commit proves nothing: only the second one of a life lies behind what its processes did in it. If
@@ -51,7 +51,7 @@ from rayshot.protocol.recovering import (
     CommitWritten,
     Defect,
     DriverDied,
-    LetGo,
+    Evicted,
     LifeBegan,
     LifeFenced,
     LifeMarked,
@@ -161,7 +161,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
         _LOADING: Move("_load_now", (_LOADING,)),
         _MARKING: Move("_mark_now", (_MARKING,)),
     },
-    LetGo: {_RUNNING: Move("_driver_let_go", (_RUNNING,)), **dict.fromkeys((_WAITING, _LOADING, _MARKING))},
+    Evicted: {_RUNNING: Move("_driver_evicted", (_RUNNING,)), **dict.fromkeys((_WAITING, _LOADING, _MARKING))},
     CommitWritten: {
         _BEGINNING: Move("_first_committed", (_RUNNING,)),
         _RUNNING: Move("_committed", (_RUNNING,)),
@@ -174,7 +174,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
     StopWanted: dict.fromkeys(_GOES_ON, _STOPS),
 }
 """By event and phase, what the machine does. None: nothing. A life that is over loses no process, and its mark does not
-count; and while the system goes back nobody may let go, as its snapshot may be chosen already. If another life has the
+count; and while the system goes back nobody may evict, as its snapshot may be chosen already. If another life has the
 storage, the answer to BeginLife says so. A pair that is not here cannot come: `handle` fails with an assertion. News of
 an earlier life, start or pause do not come so far. A machine that has stopped only hears still of the savepoint with
 which a person wanted to stop it: that is why, whatever died meanwhile."""
@@ -209,8 +209,8 @@ class Recovery:
     """How many times in a row this step was refused."""
     _past: Past = field(default_factory=Past)
     _suspicion: Suspicion = field(init=False)
-    _let_go: dict[str, LetGo] = field(default_factory=dict)
-    """Driver -> what it let go of in this life, where no commit is known to hold that."""
+    _evicted: dict[str, Evicted] = field(default_factory=dict)
+    """Driver -> what it evicted in this life, where no commit is known to hold that."""
 
     def __post_init__(self) -> None:
         self._suspicion = Suspicion(self.policy.fruitless_max, self.policy.dead_letters)
@@ -250,7 +250,7 @@ class Recovery:
             case LifeBegan():
                 return event.life <= self.life
             case (
-                StarterDied() | PatienceOver() | LifeMarked() | MarkRefused() | LetGo() | CommitWritten()
+                StarterDied() | PatienceOver() | LifeMarked() | MarkRefused() | Evicted() | CommitWritten()
                 | SavepointStored() | LifeFenced()
             ):  # fmt: skip
                 return event.life != self.life
@@ -314,15 +314,15 @@ class Recovery:
 
     def _begin(self) -> BeginLife:
         self._pauses += 1  # a pause that is not over yet must not begin a second life
-        needs = tuple(self._let_go[driver] for driver in sorted(self._let_go))
+        needs = tuple(self._evicted[driver] for driver in sorted(self._evicted))
         return BeginLife(self.life, self.lost, self.detail, needs)
 
-    def _driver_let_go(self, event: LetGo) -> tuple[RecoveryEffect, ...]:
-        self._let_go[event.driver] = event.and_before(self._let_go.get(event.driver))
+    def _driver_evicted(self, event: Evicted) -> tuple[RecoveryEffect, ...]:
+        self._evicted[event.driver] = event.and_before(self._evicted.get(event.driver))
         return ()
 
     def _driver_died(self, event: DriverDied) -> tuple[RecoveryEffect, ...]:
-        self._forget_let_go((event.driver,))
+        self._forget_evicted((event.driver,))
         return ()
 
     def _first_committed(self, event: CommitWritten) -> tuple[RecoveryEffect, ...]:
@@ -331,17 +331,17 @@ class Recovery:
 
     def _committed(self, event: CommitWritten) -> tuple[RecoveryEffect, ...]:
         self._past = self._past.committed()
-        self._forget_let_go(event.holds)
+        self._forget_evicted(event.holds)
         return ()
 
-    def _forget_let_go(self, drivers: Collection[str]) -> None:
+    def _forget_evicted(self, drivers: Collection[str]) -> None:
         for driver in drivers:
-            self._let_go.pop(driver, None)
+            self._evicted.pop(driver, None)
 
     def _took_over(self, event: TookOver) -> tuple[RecoveryEffect, ...]:
         self.life, self._past, self.phase = event.life, event.past, Phase.RUNNING
         self._suspicion.take_over(event.past.losses)
-        self._let_go = {let_go.driver: let_go for let_go in event.let_go}
+        self._evicted = {evicted.driver: evicted for evicted in event.evicted}
         if event.savepoint is not None:
             return self._stop_with(event.savepoint)
         if event.unfinished:
@@ -356,7 +356,7 @@ class Recovery:
         self.life, self._past = event.life, event.past
         self.trouble, self._refusals = "", 0
         self._starts.clear()
-        self._let_go.clear()
+        self._evicted.clear()
         self._suspicion.letters -= event.over
         cautions = self._suspicion.cautions(event.past.losses)
         care = (TakeCare(self.life, cautions),) if cautions else ()

@@ -185,7 +185,7 @@ def fake(choices=(), **settings):
         for owner, name, value in before:
             setattr(owner, name, value)
         provide_references(*provided)
-        assert not patched, f"the test has to put {patched} back first: or its patch of the fake stays for all behind it"
+        assert not patched, f"the test has to put {patched} back first: else its patch stays for all tests behind it"
 
 
 class _Defects(logging.Handler):

@@ -78,7 +78,7 @@ def test_tags_of_another_incarnation_are_no_news(driver):
     assert driver.tags == (K,)
 
 
-def test_what_a_durable_cut_covers_is_let_go_of(driver):
+def test_what_a_durable_cut_covers_is_released(driver):
     driver.handle(BatchTaken("p", 5))
     assert driver.handle(CutCommitted(K, {"p": 3, "q": 1})) == (ReleaseMessages("p", 3),)
     assert driver.handle(CutCommitted(K, {"p": 3})) == ()
@@ -107,7 +107,7 @@ def test_a_rollback_that_is_told_twice_or_late_is_heeded_once(driver):
     assert driver.incarnation == 3
 
 
-def test_nothing_let_go_of_is_ever_needed_again(driver):
+def test_nothing_released_is_ever_needed_again(driver):
     driver.handle(BatchTaken("p", 5))
     driver.handle(CutCommitted(K, {"p": 3}))
     with pytest.raises(AssertionError, match="released"):

@@ -439,7 +439,7 @@ def test_what_cannot_be_is_refused(impossible: object) -> None:
         impossible()  # type: ignore[operator]
 
 
-def test_a_process_that_goes_back_alone_lacks_what_its_sender_let_go_of() -> None:
+def test_a_process_that_goes_back_alone_lacks_what_its_sender_evicted() -> None:
     sender, receiver = Participant("r", 1), Participant("p", 1)
     sender.handle(ReceiverReady("p"))
     for first, last in ((1, 4), (5, 9)):

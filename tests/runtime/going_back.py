@@ -15,11 +15,11 @@ from rayshot.errors import SystemStopped
 from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.protocol.recovering import LetGo
+from rayshot.protocol.recovering import Evicted
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name, coordinator_name
 from rayshot.runtime.door.roster import Roster
-from rayshot.runtime.driver import letting_go, maker, session, succession
+from rayshot.runtime.driver import eviction, maker, session, succession
 from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
@@ -186,8 +186,8 @@ class Coordinator:
         return self._asked(self.world.polls, (life, position))
 
     @door.method("calls")
-    def let_go(self, name, life, sent, received):
-        return self._asked(self.world.asked, LetGo(life, name, sent, received))
+    def evict(self, name, life, sent, received):
+        return self._asked(self.world.asked, Evicted(life, name, sent, received))
 
     @staticmethod
     def _asked(questions, question):
@@ -249,7 +249,7 @@ class Snapshot:
 def going_back(*names, choices=(), heals=True):
     """A system with these actors."""
     with fake(choices) as cluster, pytest.MonkeyPatch.context() as patch:
-        for module, pause in ((letting_go, "PAUSE_S"), (session, "RECOVERY_WAIT_S"), (succession, "RETURN_S")):
+        for module, pause in ((eviction, "PAUSE_S"), (session, "RECOVERY_WAIT_S"), (succession, "RETURN_S")):
             patch.setattr(module, pause, 0.0)  # what waits here waits for itself
         world = World(cluster, patch, *names, heals=heals)
         yield world
@@ -259,7 +259,7 @@ def going_back(*names, choices=(), heals=True):
 class World:
     """See the module. `hosts` has the present host of each actor.
 
-    `asked` are the driver's questions whether it may let go of something. `demand` is what it may have let go of, and
+    `asked` are the driver's questions whether it may evict of something. `demand` is what it may have evicted, and
     what no durable snapshot holds.
     """
 
@@ -357,8 +357,8 @@ class World:
         answer(self.polls.pop(), news)
         return True
 
-    def answer_let_go(self, may=True):
-        """Answer the driver's first question whether it may let go of something."""
+    def answer_eviction(self, may=True):
+        """Answer the driver's first question whether it may evict of something."""
         question = self.asked.pop(0)
         may = may and self.running and question[0].life == self.life
         if may:
@@ -367,7 +367,7 @@ class World:
 
     @property
     def can_go_back(self):
-        """Whether the last snapshot holds all that the driver let go of."""
+        """Whether the last snapshot holds all that the driver evicted."""
         return self.demand is None or self.demand.is_held(*self.committed.numbers)
 
     def commit(self, taken=None):
@@ -388,7 +388,7 @@ class World:
 
     def begin(self, *lost):
         """The next life begins, with new processes in the place of those that were `lost`."""
-        assert self.can_go_back, "what the driver let go of would be lost"
+        assert self.can_go_back, "what the driver evicted would be lost"
         self.demand = None
         self.life += 1
         self.epoch = self.position = self.position + 1

@@ -12,7 +12,7 @@ from rayshot.errors import SystemRecovering, SystemStopped
 from rayshot.runtime.door import door
 from rayshot.runtime.driver import life as driver_life
 from rayshot.runtime.opening import ports
-from rayshot.runtime.wire.host_identity import Ending, Offer
+from rayshot.runtime.wire.host_identity import ActorOffer, Ending
 from rayshot.runtime.wire.states import LOADING, RUNNING
 from tests.fake.threads import Event, Thread
 from tests.runtime.going_back import DIED, Thing, going_back
@@ -98,7 +98,7 @@ def test_a_driver_of_a_system_that_stops_forgets_actors_that_it_kills(monkeypatc
 
 def test_a_handle_that_the_program_has_dropped_is_not_remembered(world):
     for name in ("alice", "bob"):
-        assert world.session.handle_of(name, Offer(frozenset({"take"}), frozenset(), None)).name == name
+        assert world.session.handle_of(name, ActorOffer(frozenset({"take"}), frozenset(), None)).name == name
     assert remembering(world, {"alice", "bob"}) == set()
 
 
@@ -108,7 +108,7 @@ def test_an_actor_that_ends_while_a_driver_connects_to_it_is_not_remembered(monk
         def end_meanwhile(_hello):
             with world.session.lock:
                 world.port.life.end("alice", Ending("it ended"))
-            return Offer(frozenset({"take"}), frozenset(), 7)
+            return ActorOffer(frozenset({"take"}), frozenset(), 7)
 
         monkeypatch.setattr(door, "get", end_meanwhile)
         world.handle("alice").take.tell(1)

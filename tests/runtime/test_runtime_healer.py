@@ -9,7 +9,7 @@ import pytest
 from rayshot.errors import Damaged, HookFailed, NameTaken, SystemStopped
 from rayshot.protocol.recovering import (
     Began,
-    LetGo,
+    Evicted,
     LifeFenced,
     LoadProcess,
     Past,
@@ -24,8 +24,8 @@ from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.runtime.coordinator import healing
 from rayshot.runtime.coordinator import loader as loader_module
 from rayshot.runtime.coordinator.coordinator import Coordinator
+from rayshot.runtime.coordinator.evictions import Evictions
 from rayshot.runtime.coordinator.healing import Healer
-from rayshot.runtime.coordinator.let_go import LettingGo
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader, _Load
 from rayshot.runtime.coordinator.members import Living, Members
@@ -274,18 +274,18 @@ def test_only_a_process_without_room_makes_a_restore_late_and_each_answer_is_new
     assert loader.why_late(301.0, 300.0) == ""
 
 
-def test_a_driver_that_dies_while_it_is_noted_that_it_lets_go_lets_nothing_go():
+def test_a_driver_that_dies_while_it_is_noted_that_it_evicts_evicts_nothing():
     lock, notes, heard = SystemLock(), {}, []
-    letting_go = LettingGo("bank", 1, lock)
+    evictions = Evictions("bank", 1, lock)
 
     def put(driver, note):
         notes[driver] = note
         with lock:  # by another thread
-            letting_go.forget_dead(driver)
+            evictions.forget_dead(driver)
 
-    letting_go._notes = SimpleNamespace(put=put, remove=notes.pop)
-    assert not letting_go.take(LetGo(1, "driver:1", {"alice": 10}), heard.append)
-    assert (heard, letting_go.since, notes) == ([], None, {})
+    evictions._notes = SimpleNamespace(put=put, remove=notes.pop)
+    assert not evictions.take(Evicted(1, "driver:1", {"alice": 10}), heard.append)
+    assert (heard, evictions.since, notes) == ([], None, {})
 
 
 class Roster(dict):

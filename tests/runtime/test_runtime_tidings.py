@@ -60,5 +60,5 @@ def test_each_of_many_drivers_has_its_turn_before_it_takes_its_call_for_lost(dri
 
 
 def test_what_drivers_ask_for_besides_does_not_wait_behind_their_calls_for_news():
-    groups = {method.__ray_concurrency_group__ for method in (Coordinator.let_go, Coordinator.followed)}
+    groups = {method.__ray_concurrency_group__ for method in (Coordinator.evict, Coordinator.followed)}
     assert Coordinator.news.__ray_concurrency_group__ not in groups

@@ -42,7 +42,7 @@ def judge_advance(
     """Judge a cut that is committed behind `newest`, the newest one in the log that advances.
 
     It advances as well exactly if no process stands before where `newest` has it, and no driver's channel ends before
-    where `newest` ends it: what lies between, drivers and sinks have let go of, and a rollback to it would lose that.
+    where `newest` ends it: what lies between, drivers and sinks have evicted, and a rollback to it would lose that.
     """
     behind = sorted(process for process, position in newest_positions.items() if positions.get(process, -1) < position)
     ends = {c.channel: c.sent for c in cut.channels}

@@ -253,7 +253,7 @@ class ForgetfulDriver(Driver):
         return super()._roll_back(back)[1:]
 
 
-@mutant("a driver lets go of all that is acknowledged", crashes=2, drivers=2)
+@mutant("a driver evicts all that is acknowledged", crashes=2, drivers=2)
 class CarelessDriver(Driver):
     def _release(self, cut):
         numbers = {receiver: channel.acknowledged for receiver, channel in self._channels.items()}

@@ -21,7 +21,7 @@ from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.naming import is_coordinator
-from rayshot.runtime.wire.host_identity import Ending, Offer
+from rayshot.runtime.wire.host_identity import ActorOffer, Ending
 from rayshot.runtime.wire.packets import Answer, Status
 
 log = logging.getLogger("rayshot")
@@ -179,7 +179,7 @@ class Channels:
     """
 
     def __init__(
-        self, runner: Runner, cell: Cell, codec: Codec, tracing: Tracing, learn_offer: Callable[[str, Offer], None]
+        self, runner: Runner, cell: Cell, codec: Codec, tracing: Tracing, learn_offer: Callable[[str, ActorOffer], None]
     ) -> None:
         identity = runner.identity
         self.name, self.incarnation = identity.name, identity.incarnation

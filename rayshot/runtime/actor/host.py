@@ -26,7 +26,7 @@ from rayshot.runtime.channel.beside import Slots, take_in
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.functions import be_actor, name_in_logs
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
+from rayshot.runtime.wire.host_identity import Abandoned, ActorOffer, HostIdentity, Stop
 from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.orders import Issuer, order
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
@@ -201,14 +201,14 @@ class Host(Answering):
     # Control ---------------------------------------------------------------------------------------------------
 
     @door.method("control", again=True)
-    def hello(self) -> Offer | None:
+    def hello(self) -> ActorOffer | None:
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
         self._look_at_handler()
         cell = self._process.cell
         specification, user_class = cell.specification, type(cell.instance)
         if specification is None:
             return None
-        return Offer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
+        return ActorOffer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
 
     @order
     def begin(

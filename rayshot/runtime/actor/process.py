@@ -27,7 +27,7 @@ from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.shared_memory import note_buffers
 from rayshot.runtime.wire.dropping import Dropped
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer, Stop
+from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity, Stop
 
 
 class ActorProcess:
@@ -89,7 +89,7 @@ class ActorProcess:
         self.cell.shared = True
         return with_class(self.handle_of(self.name), type(self.cell.instance))
 
-    def _learn_offer(self, receiver: str, offer: Offer) -> None:
+    def _learn_offer(self, receiver: str, offer: ActorOffer) -> None:
         if not self._dropped.holds(receiver):
             self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
 

@@ -8,7 +8,7 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.wire.host_identity import HostIdentity, Offer
+from rayshot.runtime.wire.host_identity import ActorOffer, HostIdentity
 
 log = logging.getLogger("rayshot")
 
@@ -45,6 +45,6 @@ class Spare(Host):
         self.load(plan)
 
     @door.method("control", again=True)
-    def hello(self) -> Offer | None:
+    def hello(self) -> ActorOffer | None:
         """See `Host.hello`; None while this process becomes a host."""
         return super().hello() if self._is_host else None

@@ -10,7 +10,7 @@ from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
 KEPT_BYTES_MAX = 256 << 20
 """A driver keeps so many bytes of messages that no durable snapshot holds, plus one batch of each channel. See
-`rayshot.runtime.driver.letting_go` for what follows."""
+`rayshot.runtime.driver.eviction` for what follows."""
 
 
 class Budget:
@@ -31,7 +31,7 @@ class Budget:
         self.is_spent = self.is_spent_without(0)
 
     def is_spent_without(self, freed: int) -> bool:
-        """Whether this would be so too if so many bytes were let go of."""
+        """Whether this would be so too if so many bytes were released."""
         return self._limited and self.used - freed > KEPT_BYTES_MAX
 
 
@@ -60,18 +60,18 @@ class Kept:
         self._budget.use(size)
 
     def release(self, last: int) -> None:
-        """Let go of the batches with no message above number `last`."""
+        """Release the batches with no message above number `last`."""
         over = bisect_left(self._batches, last + 1, key=_LAST)
         self._budget.use(-sum(batch.size for batch in self._batches[:over]))
         del self._batches[:over]
 
     def size_up_to(self, last: int) -> int:
-        """The bytes that `release` would let go of."""
+        """The bytes that `release` would free."""
         over = bisect_left(self._batches, last + 1, key=_LAST)
         return sum(batch.size for batch in self._batches[:over])
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         if self._batches:
             self.release(self._batches[-1].last)
 

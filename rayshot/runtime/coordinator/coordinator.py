@@ -357,13 +357,13 @@ class Coordinator:
         return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self.drivers)))
 
     @door.method("drivers", again=True)
-    def let_go(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
-        """Whether a driver that may keep no more may let go of this, as snapshots fail; see `recovering.LetGo`.
+    def evict(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
+        """Whether a driver that may keep no more may evict this, as snapshots fail; see `recovering.Evicted`.
 
         If so, the system goes back to no snapshot without it.
         """
         life = self._life_of(incarnation)
-        return life is not None and driver not in self.drivers.dead and life.let_go(driver, sent, received)
+        return life is not None and driver not in self.drivers.dead and life.evict(driver, sent, received)
 
     # Questions: they change nothing ----------------------------------------------------------------------------
 

@@ -210,7 +210,7 @@ class Healer:
         members, dead = self._life.members, self._dead_drivers()
         if self._life.heals:
             members.find_options()
-        self.hear(replace(event, let_go=tuple(one for one in event.let_go if one.driver not in dead)))
+        self.hear(replace(event, evicted=tuple(one for one in event.evicted if one.driver not in dead)))
         if self._machine.phase is Phase.WAITING:
             self._loader.left = {**members.find_living(), **self._loader.left}
 

@@ -16,7 +16,7 @@ from rayshot.protocol.recovering import (
     Began,
     CommitWritten,
     DriverDied,
-    LetGo,
+    Evicted,
     LifeFenced,
     RecoveryEvent,
     SavepointStored,
@@ -26,7 +26,7 @@ from rayshot.protocol.recovering import (
 from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator.caring import Caring
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
-from rayshot.runtime.coordinator.let_go import FRUITLESS_MAX, LettingGo
+from rayshot.runtime.coordinator.evictions import FRUITLESS_MAX, Evictions
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.requests import Committed, Request
@@ -80,7 +80,7 @@ class Life:
 
     `committer` writes to the storage, `runner` has the snapshots, `members` the processes, `window` the tracing,
     `starter` the program that starts the life, `tidings` what drivers must hear, `caring` what careful actors do,
-    `letting_go` what drivers no longer keep.
+    `evictions` what drivers no longer keep.
     `end` says why the life is over, None while it is not: the system has stopped, or goes back to a snapshot.
     """
 
@@ -108,7 +108,7 @@ class Life:
         self.members = Members(system, self.issuer, storage, self.died, self.lock)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.tidings = Tidings(self.incarnation, self.identity)
-        self.letting_go = LettingGo(system, self.incarnation, self.lock)
+        self.evictions = Evictions(system, self.incarnation, self.lock)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
         self.metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
         self.starter = Starter(self._starter_died)
@@ -304,7 +304,7 @@ class Life:
     def stored(self, holds: Holds | None) -> None:
         """A snapshot was committed. Under the lock, and before anybody is told."""
         assert self.lock.is_held, "a life hears of its snapshots under the lock"
-        held = frozenset[str]() if holds is None else self.letting_go.committed(holds)
+        held = frozenset[str]() if holds is None else self.evictions.committed(holds)
         self._healer.hear(CommitWritten(self.incarnation, held))
 
     def committed(self, holds: Holds | None) -> None:
@@ -312,7 +312,7 @@ class Life:
         assert not self.lock.is_held, "notes are struck without the lock"
         self.caring.committed()
         if holds is not None:
-            self.letting_go.strike()
+            self.evictions.strike()
             self.members.forget_fit()
             self.tidings.covered(holds)
 
@@ -327,23 +327,23 @@ class Life:
         """A driver is dead: its channels are closed."""
         with self.lock:
             self.members.tell_all("driver_died", name)
-            self.letting_go.forget_dead(name)
+            self.evictions.forget_dead(name)
             self._healer.hear(DriverDied(name))
-        self.letting_go.strike()
+        self.evictions.strike()
 
-    def let_go(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
-        """See `Coordinator.let_go`. A loss that is noticed afterwards is heard afterwards."""
+    def evict(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
+        """See `Coordinator.evict`. A loss that is noticed afterwards is heard afterwards."""
         with self.lock:
             if not self.heals or self.phase is not Phase.RUNNING:
                 return False
             if self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
                 self.runner.want()
                 return False
-        return self.letting_go.take(LetGo(self.incarnation, driver, sent, received, time.time()), self._hear_let_go)
+        return self.evictions.take(Evicted(self.incarnation, driver, sent, received, time.time()), self._hear_evicted)
 
-    def _hear_let_go(self, event: LetGo) -> bool:
+    def _hear_evicted(self, event: Evicted) -> bool:
         """Under the lock. False if the system goes back: its snapshot may be chosen already."""
-        assert self.lock.is_held, "who may let go is told under the lock"
+        assert self.lock.is_held, "who may evict is told under the lock"
         if self.phase is not Phase.RUNNING:
             return False
         self._healer.hear(event)
@@ -461,8 +461,8 @@ class Life:
                 self.ended(unpack_record(packed), open_ones, trace, why)
         for handle in self.members.in_the_making.values():
             self.members.order(handle, "rejoin")
-        let_go = self.letting_go.find() if self.heals else ()
-        return taking_over(remains, committer, self._settings, self.members.roster.is_marked, let_go)
+        evicted = self.evictions.find() if self.heals else ()
+        return taking_over(remains, committer, self._settings, self.members.roster.is_marked, evicted)
 
     # Status ----------------------------------------------------------------------------------------------------
 
@@ -478,7 +478,7 @@ class Life:
                 "committed": self.runner.committed,
                 "proved": self.committer.proved,
                 "aborted": self.metrics.aborted_count,
-                "let_go": (self.letting_go.since, self.letting_go.text),
+                "let_go": (self.evictions.since, self.evictions.text),
             }
         for k, report in under_way.items():
             report["handlers"] = self.members.why_missing(k, report["missing"])

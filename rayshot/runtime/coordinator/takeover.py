@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import LetGo, TookOver
+from rayshot.protocol.recovering import Evicted, TookOver
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.wire.host_identity import Abandoned, Stop
 from rayshot.runtime.wire.settings import SystemSettings
@@ -64,7 +64,7 @@ def taking_over(
     committer: "Committer",
     settings: SystemSettings,
     marked: bool,  # noqa: FBT001
-    let_go: tuple[LetGo, ...],
+    evicted: tuple[Evicted, ...],
 ) -> TookOver:
     """What a new coordinator tells the machine of recovery of what is left. `marked`: the life has its mark."""
     idle, unfinished = any(answer.loading for answer in remains.answers.values()), ""
@@ -84,7 +84,7 @@ def taking_over(
         committer.past,
         idle=idle,
         detail=failure or "it died while nobody coordinated",
-        let_go=let_go,
+        evicted=evicted,
         unfinished=unfinished,
         savepoint=remains.savepoint,
     )

@@ -16,11 +16,11 @@ from rayshot.log.records import EpochRecord
 from rayshot.model.options import RAY_OPTIONS
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.kinds import open_store
-from rayshot.protocol.recovering import LetGo, Past
+from rayshot.protocol.recovering import Evicted, Past
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
-from rayshot.runtime.coordinator.let_go import is_held, moment
+from rayshot.runtime.coordinator.evictions import is_held, moment
 from rayshot.runtime.coordinator.tidings import holds_of_manifest
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.failpoints import failpoint
@@ -108,7 +108,7 @@ def begin_life_behind(
     actor: str | None,
     detail: str,
     keyring: Keyring,
-    needs: Sequence[LetGo] = (),
+    needs: Sequence[Evicted] = (),
     fitted: Fitted | None = None,
 ) -> NewLife:
     """Write the record that begins the life behind `before`. Call it again with the same `writer` if it is unclear.
@@ -171,13 +171,13 @@ def _fit_of(system: str, back: WayBack, fitted: Fitted | None) -> Fitted | None:
     return None
 
 
-def _check_holds(origin: Origin, needs: Sequence[LetGo]) -> None:
-    """Raise CannotGoBack if a snapshot lacks anything that drivers let go of."""
+def _check_holds(origin: Origin, needs: Sequence[Evicted]) -> None:
+    """Raise CannotGoBack if a snapshot lacks anything that drivers evicted."""
     holds, snapshot = holds_of_manifest(0, origin.manifest), origin.snapshot
-    for let_go in needs:
-        if not is_held(let_go, holds):
+    for evicted in needs:
+        if not is_held(evicted, holds):
             raise CannotGoBack(
-                f"it cannot go back since {moment(let_go.at)}: snapshots failed, and {let_go.driver} could keep no "
+                f"it cannot go back since {moment(evicted.at)}: snapshots failed, and {evicted.driver} could keep no "
                 f"more of what it told behind snapshot {snapshot.id}, taken {moment(snapshot.record.taken_at)}. "
                 f"rayshot.resume and rayshot.restore go on from there, and lose what came behind it"
             )

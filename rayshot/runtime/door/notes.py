@@ -39,8 +39,8 @@ class Notes:
         door.remove_notes(self._before)
 
 
-def of_what_drivers_let_go(system: str, incarnation: int) -> Notes:
-    """Driver -> what it let go of in one life, packed. These notes go with the roster of the life."""
+def of_evictions(system: str, incarnation: int) -> Notes:
+    """Driver -> what it evicted in one life, packed. These notes go with the roster of the life."""
     return Notes(f"{prefix(system, incarnation)}let-go/")
 
 

@@ -35,8 +35,8 @@ class DriverSender(Sender, Protocol):
     goes_back: bool
     """Whether the driver has heard that the life is over, and not yet of the next one."""
 
-    def let_go(self) -> None:
-        """If the driver may keep no more, let go of what has arrived, if snapshots fail. Call under the lock."""
+    def evict(self) -> None:
+        """If the driver may keep no more, evict what has arrived, if snapshots fail. Call under the lock."""
 
     def call_again(self, channel: "DriverChannel") -> None:
         """Ask the receiver for outcomes that it must give again in this life. Call under the lock."""
@@ -143,7 +143,7 @@ class DriverChannel(OutChannel):
 
     def await_room(self) -> bool:
         """Wait at most ROOM_WAIT_S seconds for room; returns whether there is some. Call under the lock."""
-        self._life.let_go()
+        self._life.evict()
         return self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S)
 
     def no_room(self) -> SystemDown:
@@ -259,7 +259,7 @@ class DriverChannel(OutChannel):
         self.kept.add(Frame(first, count, body), slots)
         if may_leave:
             self.ordered = self.transported
-        self._life.let_go()
+        self._life.evict()
 
     def send_ordered(self) -> None:
         """Send the next messages of those that may leave. Call under the lock, if the receiver was found."""

@@ -113,7 +113,7 @@ def await_covered(session: DriverSession, told: Told, timeout_s: float) -> bool:
 
 def is_covered(session: DriverSession, told: Told) -> bool:
     """Whether durable snapshots hold all of `told` that left this program, as far as it knows, if this matters."""
-    return not session.machine.keeps or not (_uncovered(session, told) or session.life.letting_go.owes)
+    return not session.machine.keeps or not (_uncovered(session, told) or session.life.eviction.outstanding)
 
 
 def _uncovered(session: DriverSession, told: Told) -> dict[str, int]:
@@ -140,7 +140,7 @@ def _is_in_snapshot(session: DriverSession, told: Told, deadline: float) -> bool
         return False
     kept = _uncovered(session, told)
     holds = all(committed.sent.get(name, 0) >= last or name in committed.ended for name, last in kept.items())
-    return holds and committed.record.advances and not life.letting_go.owes
+    return holds and committed.record.advances and not life.eviction.outstanding
 
 
 atexit.register(_leave)  # runs before Ray's own, which was registered when `ray` was imported

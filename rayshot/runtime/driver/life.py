@@ -14,7 +14,7 @@ from rayshot.runtime.channel.peers import Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.channel import DriverChannel
-from rayshot.runtime.driver.letting_go import LettingGo
+from rayshot.runtime.driver.eviction import Eviction
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
@@ -47,7 +47,7 @@ class DriverLife:
         self.made_again: frozenset[str] = frozenset()
         self.ended: dict[str, ActorExited] = {}
         self.goes_back = False
-        self.letting_go = LettingGo(session, self)
+        self.eviction = Eviction(session, self)
         self._patient_until = time.monotonic() + patience_s
 
     @property
@@ -67,7 +67,7 @@ class DriverLife:
         for snapshot in answer.ended:
             machine.handle(SnapshotEnded(snapshot))
         channel.room.notify_all()
-        self.let_go()
+        self.evict()
 
     def _started(self, name: str) -> None:
         """The actor `name` has started: messages that mention it may leave. Call under the lock."""
@@ -96,9 +96,9 @@ class DriverLife:
     def congested(self, channel: OutChannel) -> None:
         """`DriverChannel.append` waits by itself."""
 
-    def let_go(self) -> None:
+    def evict(self) -> None:
         """See DriverSender."""
-        self.letting_go.ask()
+        self.eviction.ask()
 
     # Outcomes --------------------------------------------------------------------------------------------------
 
@@ -239,4 +239,4 @@ class DriverLife:
         if not session.machine.keeps:
             session.forget(receiver)
         session.carry_out(session.machine.handle(ReceiverEnded(receiver)))
-        self.let_go()
+        self.evict()

@@ -114,7 +114,7 @@ class DriverPort:
             session.await_life(". This call was not sent")
             if session.down is not None:
                 return
-            session.life.let_go()
+            session.life.evict()
             if not channel.room.wait_for(lambda: not session.budget.is_spent or channel.down is not None, ROOM_WAIT_S):
                 raise channel.no_room()
 

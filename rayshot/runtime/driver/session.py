@@ -25,17 +25,17 @@ from rayshot.runtime.driver.recovery_news import RecoveryNews
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.following import Covered
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
+from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity
 
 RAY_LEFT = "it called ray.shutdown(). Attach to the system if it still runs, with rayshot.attach, or restore it"
 
 
-class Evictions(Protocol):
-    """What a driver let go of in one life, as no snapshot succeeded. Call everything under the lock."""
+class EvictionState(Protocol):
+    """What a driver evicted in one life, as no snapshot succeeded. Call everything under the lock."""
 
     @property
-    def owes(self) -> bool:
-        """Whether the driver let go of anything that no durable snapshot is known to hold."""
+    def outstanding(self) -> bool:
+        """Whether the driver evicted anything that no durable snapshot is known to hold."""
 
     def covered(self, cut: Covered) -> None:
         """A durable snapshot holds this."""
@@ -52,8 +52,8 @@ class PresentLife(DriverSender, Protocol):
     """The actors that this driver makes again behind a rollback, while anybody may wait for them."""
 
     @property
-    def letting_go(self) -> Evictions:
-        """What the driver let go of in this life."""
+    def eviction(self) -> EvictionState:
+        """What the driver evicted in this life."""
 
     @property
     def is_over(self) -> bool:
@@ -117,7 +117,7 @@ class DriverSession:
 
     # Handles ---------------------------------------------------------------------------------------------------
 
-    def handle_of(self, name: str, offer: Offer | None = None) -> ActorHandle:
+    def handle_of(self, name: str, offer: ActorOffer | None = None) -> ActorHandle:
         """This driver's handle of the actor `name`. If `offer` is given, the handle knows the methods of its class."""
         handle = self.handles.get(name)
         if handle is None or (offer is not None and (offer.methods, offer.silent) != (handle._methods, handle._silent)):  # noqa: SLF001

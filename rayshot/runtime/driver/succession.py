@@ -15,7 +15,7 @@ RETURN_S = 15.0
 
 
 def cover(session: DriverSession, cut: Covered) -> None:
-    """A durable snapshot holds what it says: the driver lets go of it. Takes the lock."""
+    """A durable snapshot holds what it says: the driver releases it. Takes the lock."""
     with session.lock:
         life = session.life
         if cut.snapshot.incarnation != life.incarnation:
@@ -24,7 +24,7 @@ def cover(session: DriverSession, cut: Covered) -> None:
         _bury(life, session, cut.ended)
         effects = session.machine.handle(CutCommitted(cut.snapshot, cut.sent, cut.ended, cut.received))
         _forget(session, cut.ended)
-        life.letting_go.covered(cut)
+        life.eviction.covered(cut)
         session.carry_out(effects)
         for channel in session.channels.values():
             channel.room.notify_all()
@@ -103,5 +103,5 @@ class Succession:
         session.carry_out(effects)
         for channel in session.channels.values():
             channel.go_on()
-        life.let_go()
+        life.evict()
         return True

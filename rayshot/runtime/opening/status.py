@@ -67,7 +67,7 @@ class SystemStatus:
 
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`),
     "recovering" (it goes back to its last snapshot by itself) or "stopped". If it is recovering or stopped, `detail`
-    says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs let go of what they told,
+    says why, and what it waits for. If it runs, and cannot go back to a snapshot as programs evicted what they told,
     `detail` says so, and `cannot_go_back_since` since when. It also names handlers that have run for a minute: nothing
     that waits behind them is handled, and no snapshot is taken. For ten minutes it says that the coordinator was silent
     and was replaced. `recoveries` are the times that it went back, since its
@@ -100,7 +100,7 @@ class SystemStatus:
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
     """The status from the answer of `Coordinator.status` and the messages that wait at the driver that asked."""
     waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
-    stop, committed, (since, let_go) = report["stop"], report["committed"], report["let_go"]
+    stop, committed, (since, evicted) = report["stop"], report["committed"], report["let_go"]
     of, *proved = report["proved"] or (None,)
     return SystemStatus(
         report["system"],
@@ -108,7 +108,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["state"],
         str(stop.error())
         if stop
-        else report["recovering"] or "; ".join(filter(None, (report["replaced"], let_go, *_long_handlers(report)))),
+        else report["recovering"] or "; ".join(filter(None, (report["replaced"], evicted, *_long_handlers(report)))),
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],

@@ -46,7 +46,7 @@ class HostIdentity:
         return bytes.fromhex(actor_id(self.coordinator))
 
 
-class Offer(NamedTuple):
+class ActorOffer(NamedTuple):
     """What senders must know about an actor's class and options."""
 
     methods: frozenset[str]

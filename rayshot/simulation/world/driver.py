@@ -98,9 +98,7 @@ class SimulatedDriver:
         match effect:
             case SendTagged(receiver, incarnation, first, count, tags):
                 if first <= self.released[receiver]:
-                    raise OracleFailure(
-                        "release", f"{self.name} let go of {first} to {receiver}, which is needed again"
-                    )
+                    raise OracleFailure("release", f"{self.name} released {first} to {receiver}, which is needed again")
                 messages = tuple(self.message(receiver, number) for number in range(first, first + count))
                 packet = Packet(self.name, receiver, incarnation, first, messages, tags=tags)
                 self.flight[receiver][first] = packet

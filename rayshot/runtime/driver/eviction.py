@@ -1,4 +1,4 @@
-"""How a driver goes on that may keep no more, while no snapshot succeeds: it lets go of what has arrived.
+"""How a driver goes on that may keep no more, while no snapshot succeeds: it evicts what has arrived.
 
 It asks the coordinator first. From then on the system goes back to no snapshot without that, until one succeeds.
 """
@@ -7,32 +7,32 @@ import logging
 import time
 from typing import Any
 
-from rayshot.protocol.driver_events import Offer, OfferTaken
-from rayshot.protocol.recovering import LetGo
+from rayshot.protocol.driver_events import EvictionOffer, OfferTaken
+from rayshot.protocol.recovering import Evicted
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.session import DriverSession, PresentLife
 from rayshot.runtime.wire.following import Covered
 
 log = logging.getLogger("rayshot")
 PAUSE_S = 0.2
-"""Seconds between two questions whether the driver may let go."""
+"""Seconds between two questions whether the driver may evict."""
 
 
-class LettingGo:
+class Eviction:
     """See the module. One for each life. Call everything under the driver's lock."""
 
     def __init__(self, session: DriverSession, life: PresentLife) -> None:
         self._session, self._life = session, life
         self._asks = False
-        self._owed: LetGo | None = None
+        self._owed: Evicted | None = None
 
     @property
-    def owes(self) -> bool:
-        """Whether the driver let go of anything that no durable snapshot is known to hold."""
+    def outstanding(self) -> bool:
+        """Whether the driver evicted anything that no durable snapshot is known to hold."""
         return self._owed is not None
 
     def ask(self) -> None:
-        """If the driver may keep no more, ask until it may let go, or has room again.
+        """If the driver may keep no more, ask until it may evict, or has room again.
 
         It does not ask while too little has arrived: call again when more has.
         """
@@ -46,15 +46,15 @@ class LettingGo:
             return
         self._asks = True
         numbers = (dict(offer.sent), dict(offer.received))
-        answer = life.identity.coordinator.let_go.remote(session.name, life.incarnation, *numbers)
+        answer = life.identity.coordinator.evict.remote(session.name, life.incarnation, *numbers)
         door.when_answered(answer, lambda may: life.peers.submit(lambda: self._answered(offer, may)))
 
-    def _answered(self, offer: Offer, may: Any) -> None:
+    def _answered(self, offer: EvictionOffer, may: Any) -> None:
         """Takes the lock. `may` is an error if the coordinator is just being restarted."""
         session = self._session
         with session.lock:
             if may is True and session.life is self._life:
-                self._let_go(offer)
+                self._evict(offer)
             spent = session.budget.is_spent
         if spent:
             time.sleep(PAUSE_S)
@@ -62,15 +62,15 @@ class LettingGo:
             self._asks = False
             self.ask()
 
-    def _let_go(self, offer: Offer) -> None:
+    def _evict(self, offer: EvictionOffer) -> None:
         session, life = self._session, self._life.incarnation
         if self._owed is None:
             log.warning(
-                "%s lets go of what it told system %r: snapshots fail, and it may keep no more. If anything dies "
+                "%s evicts what it told system %r: snapshots fail, and it may keep no more. If anything dies "
                 "before one succeeds, the system stops: see system.status()",
                 *(session.name, session.system),
             )
-        self._owed = LetGo(life, session.name, offer.sent, offer.received).and_before(self._owed)
+        self._owed = Evicted(life, session.name, offer.sent, offer.received).and_before(self._owed)
         session.carry_out(session.machine.handle(OfferTaken(life, offer)))
         for channel in session.channels.values():
             channel.room.notify_all()
@@ -79,4 +79,4 @@ class LettingGo:
         """A durable snapshot holds this."""
         if self._owed is not None and self._owed.is_held(cut.sent, cut.received, cut.ended):
             self._owed = None
-            log.info("snapshot %s holds all that %s let go of", cut.snapshot, self._session.name)
+            log.info("snapshot %s holds all that %s evicted", cut.snapshot, self._session.name)

@@ -1,4 +1,4 @@
-"""Programs that may keep little, in a system whose snapshots fail: they let go, and lose nothing all the same."""
+"""Programs that may keep little, in a system whose snapshots fail: they evict, and lose nothing all the same."""
 
 from collections import Counter
 
@@ -30,23 +30,23 @@ def fill(world, name="alice"):
     return list(range(1, count + 1))
 
 
-def test_who_may_keep_no_more_asks_and_goes_on_when_it_may_let_go(world):
+def test_who_may_keep_no_more_asks_and_goes_on_when_it_may_evict(world):
     told = fill(world)
     assert len(world.asked) == 1, "it asks once at a time"
-    world.answer_let_go(may=False)
+    world.answer_eviction(may=False)
     world.settle()
     assert world.session.budget.is_spent
-    world.answer_let_go()
+    world.answer_eviction()
     world.settle()
     assert world.session.budget.used == 0
-    assert world.port.life.letting_go.owes
+    assert world.port.life.eviction.outstanding
     world.handle("alice").take.tell(0)
     world.settle()
     assert world.contents("alice") == [*told, 0]
     assert not world.can_go_back
     world.commit()
     world.settle()
-    assert not world.port.life.letting_go.owes
+    assert not world.port.life.eviction.outstanding
     world.go_back("alice")
     world.settle()
     assert world.contents("alice") == [*told, 0]
@@ -55,11 +55,11 @@ def test_who_may_keep_no_more_asks_and_goes_on_when_it_may_let_go(world):
 def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     taken = Snapshot(world, 0)
     told = fill(world)
-    world.answer_let_go()
+    world.answer_eviction()
     world.settle()
     world.commit(taken)
     world.settle()
-    assert world.port.life.letting_go.owes
+    assert world.port.life.eviction.outstanding
     assert not world.can_go_back
     world.commit()
     world.settle()
@@ -69,22 +69,22 @@ def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     assert world.contents("alice") == told
 
 
-def test_what_was_let_go_of_first_is_owed_until_a_snapshot_holds_that_too(world):
+def test_what_was_evicted_first_is_owed_until_a_snapshot_holds_that_too(world):
     world.handle("alice").take.tell(1)
     world.settle()
     for offered in ({"alice", "bob"}, {"bob"}):
         fill(world, "bob")
         assert world.asked[0][0].sent.keys() == offered
-        world.answer_let_go()
+        world.answer_eviction()
         world.settle()
     taken = Snapshot(world, 0)
     taken.processes["alice"] = Process(1)  # as it was before anything arrived
     world.commit(taken)
     world.settle()
-    assert world.port.life.letting_go.owes
+    assert world.port.life.eviction.outstanding
     world.commit()
     world.settle()
-    assert not world.port.life.letting_go.owes
+    assert not world.port.life.eviction.outstanding
 
 
 def test_nobody_asks_before_enough_has_arrived(world):
@@ -94,15 +94,15 @@ def test_nobody_asks_before_enough_has_arrived(world):
     assert world.session.machine.offer().sent == {}
     assert world.asked == []
     world.settle()
-    assert [let_go.sent for let_go, _ in world.asked] == [{"alice": 1}]
+    assert [evicted.sent for evicted, _ in world.asked] == [{"alice": 1}]
 
 
-def test_who_waits_for_room_goes_on_when_the_driver_lets_go(world, monkeypatch):
+def test_who_waits_for_room_goes_on_when_the_driver_evicts(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.driver.channel.ROOM_WAIT_S", 0.01)
     fill(world)
     with pytest.raises(SystemStopped, match="no durable snapshot holds"):
         world.handle("alice").take.tell(0)
-    world.answer_let_go()
+    world.answer_eviction()
     world.settle()
     world.handle("alice").take.tell(0)
 
@@ -111,14 +111,14 @@ def test_a_permission_that_comes_in_the_next_life_is_void(world):
     told = fill(world)
     world.go_back()
     world.tell_news()
-    world.answer_let_go()
+    world.answer_eviction()
     world.settle()
     assert world.demand is None
     assert world.contents("alice") == told
 
 
 class PlayOfFewBytes(Play):
-    """As Play. Snapshots are taken, and durable later or never; the driver asks whether it may let go."""
+    """As Play. Snapshots are taken, and durable later or never; the driver asks whether it may evict."""
 
     def __init__(self, world, seed):
         super().__init__(world, seed)
@@ -129,7 +129,7 @@ class PlayOfFewBytes(Play):
         for _ in range(steps):
             chance = self.chance.random()
             if chance < 0.08 and self.world.asked:
-                self.world.answer_let_go(may=self.chance.random() < 0.8)
+                self.world.answer_eviction(may=self.chance.random() < 0.8)
                 self.counts["answered"] += 1
             elif chance < 0.1 and self.world.running:
                 self.taken.append(Snapshot(self.world, self.world.position))
@@ -170,7 +170,7 @@ class PlayOfFewBytes(Play):
     def check_rest(self):
         self.taken.clear()
         super().check_rest()
-        assert not self.world.port.life.letting_go.owes
+        assert not self.world.port.life.eviction.outstanding
         assert self.world.demand is None
 
 
@@ -189,7 +189,7 @@ PLAYS = 100
 
 @pytest.mark.sampled("more cases of one kind", keeps=74)
 @pytest.mark.parametrize("seed", range(PLAYS))
-def test_whatever_a_driver_lets_go_of_nothing_is_lost_doubled_or_out_of_order(world, counts, seed):
+def test_whatever_a_driver_evicts_nothing_is_lost_doubled_or_out_of_order(world, counts, seed):
     play = PlayOfFewBytes(world, seed)
     play.run(350)
     play.check()

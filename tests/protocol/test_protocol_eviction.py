@@ -1,4 +1,4 @@
-"""Drivers that let go of what no snapshot holds, and a system that then goes back to no cut without it."""
+"""Drivers that evict what no snapshot holds, and a system that then goes back to no cut without it."""
 
 import random
 from collections import Counter, deque
@@ -9,7 +9,7 @@ from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
     AnswerArrived,
     CutCommitted,
-    Offer,
+    EvictionOffer,
     OfferTaken,
     ReleaseMessages,
     RolledBack,
@@ -21,7 +21,7 @@ from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
     DriverDied,
-    LetGo,
+    Evicted,
     LifeBegan,
     LifeMarked,
     LoadProcess,
@@ -50,50 +50,50 @@ def orders(machine, event=LOST):
 # The machine of recovery ---------------------------------------------------------------------------------------
 
 
-def test_a_life_goes_on_only_from_a_cut_that_holds_what_drivers_let_go_of():
-    machine, gone = running(1), LetGo(1, "driver:1", {"p": 3}, {"p": 2})
+def test_a_life_goes_on_only_from_a_cut_that_holds_what_drivers_evicted():
+    machine, gone = running(1), Evicted(1, "driver:1", {"p": 3}, {"p": 2})
     machine.handle(gone)
     assert orders(machine) == (gone,)
-    assert machine.handle(NoWayBack("it lacks what driver:1 let go of")) == (
-        StopSystem(None, "it lacks what driver:1 let go of"),
+    assert machine.handle(NoWayBack("it lacks what driver:1 evicted")) == (
+        StopSystem(None, "it lacks what driver:1 evicted"),
     )
 
 
 def test_a_cut_holds_it_by_its_numbers_or_when_the_receiver_has_ended():
-    gone = LetGo(1, "driver:1", {"p": 3, "q": 1}, {"p": 2})
+    gone = Evicted(1, "driver:1", {"p": 3, "q": 1}, {"p": 2})
     assert gone.is_held({"p": 3, "q": 1}, {"p": 2, "q": 0}, ())
     assert not gone.is_held({"p": 3}, {"p": 2}, ())
     assert not gone.is_held({"p": 3, "q": 1}, {"p": 1}, ())
     assert gone.is_held({"q": 1}, {}, {"p"})
 
 
-def test_what_a_driver_lets_go_of_adds_up():
+def test_what_a_driver_evicts_adds_up():
     machine = running(1)
-    machine.handle(LetGo(1, "driver:1", {"p": 3}, {"p": 2}))
-    machine.handle(LetGo(1, "driver:2", {"p": 9}))
-    machine.handle(LetGo(1, "driver:1", {"q": 4, "p": 2}, {"p": 5}))
-    assert orders(machine) == (LetGo(1, "driver:1", {"p": 3, "q": 4}, {"p": 5}), LetGo(1, "driver:2", {"p": 9}, {}))
+    machine.handle(Evicted(1, "driver:1", {"p": 3}, {"p": 2}))
+    machine.handle(Evicted(1, "driver:2", {"p": 9}))
+    machine.handle(Evicted(1, "driver:1", {"q": 4, "p": 2}, {"p": 5}))
+    assert orders(machine) == (Evicted(1, "driver:1", {"p": 3, "q": 4}, {"p": 5}), Evicted(1, "driver:2", {"p": 9}, {}))
 
 
 def test_a_commit_that_holds_it_ends_the_demand_and_no_other_commit_does():
     machine = running(1)
-    machine.handle(LetGo(1, "driver:1", {"p": 3}))
-    machine.handle(LetGo(1, "driver:2", {"p": 3}))
+    machine.handle(Evicted(1, "driver:1", {"p": 3}))
+    machine.handle(Evicted(1, "driver:2", {"p": 3}))
     machine.handle(CommitWritten(1))
     machine.handle(CommitWritten(1, frozenset({"driver:2"})))
     assert [gone.driver for gone in orders(machine)] == ["driver:1"]
 
 
-def test_nobody_tells_again_for_a_driver_that_died_so_what_it_let_go_of_is_no_demand():
+def test_nobody_tells_again_for_a_driver_that_died_so_what_it_evicted_is_no_demand():
     machine = running(1)
-    machine.handle(LetGo(1, "driver:1", {"p": 3}))
+    machine.handle(Evicted(1, "driver:1", {"p": 3}))
     machine.handle(DriverDied("driver:1"))
     assert orders(machine) == ()
 
 
 def test_the_next_life_begins_without_demands():
     machine = running(1, RecoveryPolicy(pause_s=0))
-    machine.handle(LetGo(1, "driver:1", {"p": 3}))
+    machine.handle(Evicted(1, "driver:1", {"p": 3}))
     machine.handle(LOST)
     machine.handle(LifeBegan(2, ("bob",), Past().gone_back(1000.0, "bob")))
     machine.handle(ProcessLoaded(2, "bob", 1))
@@ -101,19 +101,19 @@ def test_the_next_life_begins_without_demands():
     assert orders(machine, ProcessLost(2, "bob", 1, "bob died", 1000.0)) == ()
 
 
-@pytest.mark.parametrize("late", [LetGo(2, "driver:1", {"p": 3}), LetGo(1, "driver:1", {"p": 3})])
-def test_in_another_life_or_on_the_way_back_nobody_lets_go(late):
+@pytest.mark.parametrize("late", [Evicted(2, "driver:1", {"p": 3}), Evicted(1, "driver:1", {"p": 3})])
+def test_in_another_life_or_on_the_way_back_nobody_evicts(late):
     machine = running(1, RecoveryPolicy(pause_s=0))
     if late.life == 1:
         machine.handle(LOST)
     machine.handle(late)
     machine.handle(NoWayBack("x") if late.life == 1 else LOST)
-    assert machine._let_go == {}
+    assert machine._evicted == {}
 
 
 def test_who_takes_over_knows_it_before_it_goes_back():
-    machine, gone = Recovery(4), LetGo(4, "driver:1", {"p": 3})
-    assert orders(machine, TookOver(4, True, ("bob",), 1000.0, let_go=(gone,))) == (gone,)
+    machine, gone = Recovery(4), Evicted(4, "driver:1", {"p": 3})
+    assert orders(machine, TookOver(4, True, ("bob",), 1000.0, evicted=(gone,))) == (gone,)
 
 
 # The machine of a driver ---------------------------------------------------------------------------------------
@@ -130,9 +130,9 @@ def told(*receivers):
 def test_only_what_arrived_is_offered():
     driver = told("p", "p", "q")
     driver.handle(BatchAcknowledged("p", 1))
-    assert driver.offer() == Offer({"p": 1}, {})
+    assert driver.offer() == EvictionOffer({"p": 1}, {})
     assert driver.handle(OfferTaken(1, driver.offer())) == (ReleaseMessages("p", 1),)
-    assert driver.offer() == Offer({}, {})
+    assert driver.offer() == EvictionOffer({}, {})
 
 
 def test_answers_are_offered_too_and_messages_wait_for_them_no_longer():
@@ -140,7 +140,7 @@ def test_answers_are_offered_too_and_messages_wait_for_them_no_longer():
     driver.handle(BatchAcknowledged("p", 1))
     driver.handle(AnswerArrived((), "p", 1))
     driver.handle(BatchTaken("q", 1))
-    assert driver.offer() == Offer({"p": 1}, {"p": 1})
+    assert driver.offer() == EvictionOffer({"p": 1}, {"p": 1})
     driver.handle(OfferTaken(1, driver.offer()))
     assert driver.handle(RolledBack(2, {"p": 1}, frozenset(), {"p": 1})) == (SendTagged("q", 2, 1, 2, ()),)
 
@@ -151,7 +151,7 @@ def test_an_answer_that_this_life_has_not_given_again_is_not_offered():
     driver.handle(BatchTaken("q", 1))
     driver.handle(RolledBack(2, {}))
     driver.handle(BatchAcknowledged("p", 1))
-    assert driver.offer() == Offer({"p": 1}, {})
+    assert driver.offer() == EvictionOffer({"p": 1}, {})
     assert driver.handle(OfferTaken(2, driver.offer())) == (ReleaseMessages("p", 1),)
     assert driver.handle(AnswerArrived((), "p", 1, 2)) == (SendTagged("q", 2, 1, 1, ()),)
 
@@ -159,7 +159,7 @@ def test_an_answer_that_this_life_has_not_given_again_is_not_offered():
 def test_all_that_was_sent_to_a_process_that_ended_is_offered():
     driver = told("p", "p")
     driver.handle(ReceiverEnded("p"))
-    assert driver.offer() == Offer({"p": 2}, {})
+    assert driver.offer() == EvictionOffer({"p": 2}, {})
 
 
 def test_an_offer_of_an_earlier_life_is_void():
@@ -217,7 +217,7 @@ class Play:
     def run(self, steps=400):
         deeds = {
             self.tell: 8, self.deliver: 8, self.process: 6, self.hear: 6, self.begin: 1, self.commit: 0.7,
-            self.abort: 0.3, self.ask: 1, self.let_go: 2, self.lose: 0.4,
+            self.abort: 0.3, self.ask: 1, self.evict: 2, self.lose: 0.4,
         }  # fmt: skip
         for _ in range(steps):
             if not self.stopped:
@@ -282,8 +282,8 @@ class Play:
         if self.open:
             self.cut = self.open.pop(0)
             sent, received = self.numbers(self.cut)
-            let_go = self.machine._let_go.get("driver:1")
-            held = let_go is not None and let_go.is_held(sent, received, ())
+            evicted = self.machine._evicted.get("driver:1")
+            held = evicted is not None and evicted.is_held(sent, received, ())
             self.machine.handle(CommitWritten(self.machine.life, frozenset({"driver:1"} if held else ())))
             self.counts["demands that ended"] += held
             snapshot = SnapshotId(self.machine.life, "coordinator", 1)
@@ -297,17 +297,17 @@ class Play:
     def ask(self):
         offer = self.driver.offer()
         if self.offers_all:
-            offer = Offer(offer.sent, dict(self.driver._answers))
+            offer = EvictionOffer(offer.sent, dict(self.driver._answers))
         if self.offers_unarrived:
-            offer = Offer({name: count for name, count in self.count.items() if count}, offer.received)
+            offer = EvictionOffer({name: count for name, count in self.count.items() if count}, offer.received)
         if self.chance.random() < 0.5:
-            self.machine.handle(LetGo(self.machine.life, "driver:1", offer.sent, offer.received))
+            self.machine.handle(Evicted(self.machine.life, "driver:1", offer.sent, offer.received))
             self.granted.append((self.machine.life, offer))
 
-    def let_go(self):
+    def evict(self):
         """The driver hears that its offer is taken, maybe in a later life."""
         if self.granted:
-            self.counts["let go"] += 1
+            self.counts["evicted"] += 1
             self.obey(self.driver.handle(OfferTaken(*self.granted.popleft())))
 
     def lose(self):
@@ -325,7 +325,7 @@ class Play:
         sent, received = self.numbers(self.cut)
         lacks = [need for need in order.needs if not need.is_held(sent, received, ())]
         if lacks and self.heeds_needs:
-            (stop,) = self.machine.handle(NoWayBack("it lacks what was let go of"))
+            (stop,) = self.machine.handle(NoWayBack("it lacks what was evicted"))
             assert isinstance(stop, StopSystem)
             assert self.machine.phase is Phase.STOPPED
             self.stopped = True
@@ -364,9 +364,9 @@ def plays(seeds, **wrong):
     return counts
 
 
-def test_whatever_is_let_go_of_no_rollback_loses_a_message_or_changes_an_order():
+def test_whatever_is_evicted_no_rollback_loses_a_message_or_changes_an_order():
     counts = plays(400)
-    happened = ("let go", "rollbacks", "rollbacks with demands", "demands that ended", "stopped")
+    happened = ("evicted", "rollbacks", "rollbacks with demands", "demands that ended", "stopped")
     assert min(counts[what] for what in happened) > 20, counts
 
 

@@ -113,7 +113,7 @@ def test_a_coordinator_that_dies_before_it_decides_leaves_the_decision_to_the_ne
 
 @pytest.mark.wide("slow")
 @pytest.mark.parametrize("together", [False, True])
-def test_what_a_program_let_go_of_that_is_gone_keeps_no_system_from_going_back(system, together):
+def test_what_a_program_evicted_that_is_gone_keeps_no_system_from_going_back(system, together):
     program = f"""
         import sys
         import ray, rayshot

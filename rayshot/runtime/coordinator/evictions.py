@@ -1,4 +1,4 @@
-"""What drivers let go of in one life, because they may keep no more and no snapshot succeeds.
+"""What drivers evicted in one life, because they may keep no more and no snapshot succeeds.
 
 While anything of it stands, the system cannot go back to the snapshots that it has: see `rayshot.protocol.recovery`.
 """
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from rayshot.protocol.recovering import LetGo
+from rayshot.protocol.recovering import Evicted
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.door import notes
@@ -17,10 +17,10 @@ from rayshot.runtime.wire.packets import pack, unpack
 
 log = logging.getLogger("rayshot")
 FRUITLESS_MAX = 2
-"""Drivers may let go when so many snapshots in a row failed."""
+"""Drivers may evict when so many snapshots in a row failed."""
 
 
-class LettingGo:
+class Evictions:
     """See the module. `lock` is the system's; call all but `take` and `strike` under it.
 
     The notes are in Ray's control service. They may say more than what stands, never less: a coordinator that is
@@ -29,28 +29,28 @@ class LettingGo:
 
     def __init__(self, system: str, incarnation: int, lock: SystemLock) -> None:
         self._system, self._incarnation, self._lock = system, incarnation, lock
-        self._notes = notes.of_what_drivers_let_go(system, incarnation)
-        self._stands: dict[str, LetGo] = {}
+        self._notes = notes.of_evictions(system, incarnation)
+        self._stands: dict[str, Evicted] = {}
         self._dead: set[str] = set()
         self._noted: set[str] = set()
         """The drivers that have a note."""
         self._writing = threading.Lock()
         """Held while a note is written or struck: no lock is taken inside but the system's."""
 
-    def take(self, let_go: LetGo, hear: Callable[[LetGo], bool]) -> bool:
-        """A driver may let go of this from now on, if `hear` says so under the lock: then a later coordinator knows."""
+    def take(self, evicted: Evicted, hear: Callable[[Evicted], bool]) -> bool:
+        """A driver may evict this from now on, if `hear` says so under the lock: then a later coordinator knows."""
         assert not self._lock.is_held, "nobody asks Ray's control service under the lock"
-        driver = let_go.driver
+        driver = evicted.driver
         with self._writing:
             with self._lock:
                 before = self._stands.get(driver)
-            after = let_go.and_before(before)
+            after = evicted.and_before(before)
             self._note(after)
             with self._lock:
                 if driver not in self._dead and hear(after):
                     if not self._stands:
                         log.warning(
-                            "system %r cannot go back to a snapshot until one succeeds: %s lets go",
+                            "system %r cannot go back to a snapshot until one succeeds: %s evicts",
                             self._system,
                             driver,
                         )
@@ -62,22 +62,22 @@ class LettingGo:
                 self._note(before)
             return False
 
-    def _note(self, let_go: LetGo) -> None:
-        self._noted.add(let_go.driver)
-        self._notes.put(let_go.driver, pack((let_go.sent, let_go.received, let_go.at)))
+    def _note(self, evicted: Evicted) -> None:
+        self._noted.add(evicted.driver)
+        self._notes.put(evicted.driver, pack((evicted.sent, evicted.received, evicted.at)))
 
-    def find(self) -> tuple[LetGo, ...]:
-        """After the coordinator was started again: what drivers had let go of."""
+    def find(self) -> tuple[Evicted, ...]:
+        """After the coordinator was started again: what drivers had evicted."""
         assert self._lock.is_held, "what stands changes under the lock"
         for driver, packed in self._notes.all().items():
             self._noted.add(driver)
-            self._stands[driver] = LetGo(self._incarnation, driver, *unpack(packed))
+            self._stands[driver] = Evicted(self._incarnation, driver, *unpack(packed))
         return tuple(self._stands.values())
 
     def committed(self, holds: Holds) -> frozenset[str]:
-        """A snapshot that advances is durable. Returns the drivers of which it holds all that they let go of."""
+        """A snapshot that advances is durable. Returns the drivers of which it holds all that they evicted."""
         assert self._lock.is_held, "what stands changes under the lock"
-        held = frozenset(driver for driver, let_go in self._stands.items() if is_held(let_go, holds))
+        held = frozenset(driver for driver, evicted in self._stands.items() if is_held(evicted, holds))
         for driver in held:
             self.forget(driver)
         if held and not self._stands:
@@ -85,12 +85,12 @@ class LettingGo:
         return held
 
     def forget(self, driver: str) -> None:
-        """What this driver let go of is durable. Its note can be struck."""
+        """What this driver evicted is durable. Its note can be struck."""
         assert self._lock.is_held, "what stands changes under the lock"
         self._stands.pop(driver, None)
 
     def forget_dead(self, driver: str) -> None:
-        """This driver is dead: nothing of it stands, also nothing that it was just about to let go of."""
+        """This driver is dead: nothing of it stands, also nothing that it was just about to evict."""
         self._dead.add(driver)
         self.forget(driver)
 
@@ -110,7 +110,7 @@ class LettingGo:
     @property
     def since(self) -> float | None:
         """The Unix time since when the system cannot go back; None if it can."""
-        return min((let_go.at for let_go in self._stands.values()), default=None)
+        return min((evicted.at for evicted in self._stands.values()), default=None)
 
     @property
     def text(self) -> str:
@@ -124,9 +124,9 @@ class LettingGo:
         )
 
 
-def is_held(let_go: LetGo, holds: Holds) -> bool:
-    """Whether a snapshot holds all that a driver let go of."""
-    return let_go.is_held(holds.sent.get(let_go.driver, {}), holds.received.get(let_go.driver, {}), holds.ended)
+def is_held(evicted: Evicted, holds: Holds) -> bool:
+    """Whether a snapshot holds all that a driver evicted."""
+    return evicted.is_held(holds.sent.get(evicted.driver, {}), holds.received.get(evicted.driver, {}), holds.ended)
 
 
 def moment(at: float) -> str:
