@@ -248,4 +248,4 @@ def test_a_coordinator_that_hangs_keeps_nobody_waiting_who_has_said_how_long(ban
 
 
 def coordinator_of(system):
-    return ray.get(system._line.coordinator.__ray_call__.remote(lambda _: os.getpid()))
+    return ray.get(system._client.coordinator.__ray_call__.remote(lambda _: os.getpid()))

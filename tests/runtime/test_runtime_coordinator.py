@@ -17,7 +17,7 @@ from rayshot.places.kinds import open_store
 from rayshot.protocol.recovering import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.driver.line import Line
+from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import start as opening_start
 from rayshot.runtime.wire.answers import get_answer, get_told
 from rayshot.snapshots.repository import Repository
@@ -63,7 +63,7 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
 def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_its_death(new_system, monkeypatch):
     system = new_system(failure=STOPS)
     ray.get(Account.options(name="alice").remote(1).read.remote())
-    pid, ask = system.status().actors["alice"].pid, system._line.ask
+    pid, ask = system.status().actors["alice"].pid, system._client.ask
 
     def ask_before_its_death(method, *args, **limits):
         answer = ask(method, *args, **limits)
@@ -71,7 +71,7 @@ def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_it
             os.kill(pid, signal.SIGKILL)
         return answer
 
-    monkeypatch.setattr(system._line, "ask", ask_before_its_death)
+    monkeypatch.setattr(system._client, "ask", ask_before_its_death)
     with pytest.raises(ActorDied, match=r"actor 'alice' .* died"):
         system.get_actor("alice")
 
@@ -140,7 +140,7 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
     held = presence._held
     presence._ended(ray.exceptions.ActorDiedError())
     eventually(lambda: presence._held is not held)
-    monkeypatch.setattr(Line, "get", lose)
+    monkeypatch.setattr(CoordinatorClient, "get", lose)
     with pytest.raises(ray.exceptions.ActorUnavailableError, match="Ray starts it again"):
         system.status()
     monkeypatch.undo()

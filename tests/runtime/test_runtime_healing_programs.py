@@ -18,7 +18,7 @@ from rayshot.runtime.coordinator import coordinator as coordinator_module
 from rayshot.runtime.coordinator.tidings import Tidings
 from rayshot.runtime.door.naming import actor_name, named_actors
 from rayshot.runtime.door.state import was_just_away
-from rayshot.runtime.driver import line, maker, succession
+from rayshot.runtime.driver import coordinator_client, maker, succession
 from rayshot.runtime.driver import port as driver_port
 from rayshot.runtime.opening import ports
 from rayshot.runtime.opening.start import identify
@@ -144,7 +144,7 @@ def test_a_coordinator_that_is_not_started_again_for_long_is_waited_for(new_syst
     (tmp_path / "shots").rename(tmp_path / "unmounted")  # so that the next coordinator never begins
     kill_coordinator(system)
     eventually(lambda: was_just_away(system._identity.coordinator, 0.0), 20)
-    monkeypatch.setattr(line, "SILENT_S", 0.5)
+    monkeypatch.setattr(coordinator_client, "SILENT_S", 0.5)
     with pytest.raises(SystemRecovering, match="died, and Ray starts it again"):
         system.status()
     with pytest.raises(NotReady, match="died, and Ray starts it again"):

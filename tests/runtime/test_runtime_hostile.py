@@ -22,7 +22,7 @@ from rayshot.errors import ConfigError, RayshotError, SnapshotAborted, SystemDow
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.driver import line
+from rayshot.runtime.driver import coordinator_client
 from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
 from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.processes import runs
@@ -378,7 +378,7 @@ def test_a_snapshot_that_nobody_will_end_lets_go_of_the_actors_in_the_end(new_sy
     eventually(lambda: system.status().snapshots or None)
     shutil.rmtree(tmp_path / "shots")
     (tmp_path / "shots").write_text("no folder: the next coordinator cannot start")
-    monkeypatch.setattr(line, "SILENT_S", 2.0)
+    monkeypatch.setattr(coordinator_client, "SILENT_S", 2.0)
     kill_coordinator(system)
     bob.transfer.tell(alice, 1)
     assert eventually(lambda: ray.get(alice.read.remote()) == 1 or None, 20)

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.ray
 
 
 def gone(system, *names):
-    return eventually(lambda: not set(names) & set(system._line.ask("actors")))  # `actors()` gets handles of them again
+    """By the coordinator: `actors()` would get handles of them again."""
+    return eventually(lambda: not set(names) & set(system._client.ask("actors")))
 
 
 @pytest.mark.acceptance("O4")
@@ -139,7 +140,7 @@ def born(handle):
 def test_an_actor_that_another_one_made_ends_when_that_one_lets_go(system):
     maker = Mortal.options(name="maker").remote()
     dropped, kept = ray.get([maker.make_and_drop.remote(), maker.make_and_keep.remote()])
-    assert eventually(lambda: system._line.fate(dropped) == f"actor {dropped!r} ended")
+    assert eventually(lambda: system._client.fate(dropped) == f"actor {dropped!r} ended")
     eventually(lambda: kept in system.actors())
     ray.get(maker.let_go.remote())
     assert gone(system, kept)

@@ -15,9 +15,8 @@ from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolment as coordinator_enrolment
 from rayshot.runtime.coordinator.under_way import keys_missing
-from rayshot.runtime.driver import enrolment
-from rayshot.runtime.driver import line as driver_line
-from rayshot.runtime.driver.line import Line
+from rayshot.runtime.driver import coordinator_client, enrolment
+from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import ports
 from tests.processes import search_path
 from tests.runtime.healed import HEALS, Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
@@ -258,7 +257,7 @@ def test_a_program_that_gave_up_attaching_keeps_no_name(system, tmp_path, monkey
     with unable_to_go_back(system, tmp_path, "other"):
         with monkeypatch.context() as patch, pytest.raises(NoAnswer):
             patch.setattr(enrolment, "LOOK_S", 0.1)
-            patch.setattr(Line, "ask", silent)
+            patch.setattr(CoordinatorClient, "ask", silent)
             attached_as(system)
         known = lambda self: [driver for driver in self.drivers._drivers if label_of(driver)]  # noqa: E731
         eventually(lambda: ray.get(system._identity.coordinator.__ray_call__.remote(known)) == [] or None)
@@ -289,5 +288,5 @@ def test_a_program_that_gives_the_keys_is_let_in_at_its_second_try(system, monke
         self._life.ask = refuse
 
     ray.get(system._identity.coordinator.__ray_call__.remote(lack_keys_once))
-    monkeypatch.setattr(driver_line, "offer_keys", lambda *_: True)
+    monkeypatch.setattr(coordinator_client, "offer_keys", lambda *_: True)
     assert attached_as(system).told == {}

@@ -27,7 +27,7 @@ class Later(Wallet):
 
 
 def pids(system):
-    return {name: status["pid"] for name, status in system._line.ask("status")["actors"].items()}
+    return {name: status["pid"] for name, status in system._client.ask("status")["actors"].items()}
 
 
 def test_a_system_goes_on_in_new_processes_with_every_message_once_and_in_order(new_system):

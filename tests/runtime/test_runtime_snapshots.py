@@ -152,7 +152,7 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
 
 @pytest.mark.wide("slow")
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
-    monkeypatch.setattr("rayshot.runtime.driver.line.ANSWER_S", 0.5)
+    monkeypatch.setattr("rayshot.runtime.driver.coordinator_client.ANSWER_S", 0.5)
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])

@@ -130,7 +130,9 @@ def test_a_stop_with_little_time_does_not_wait_for_the_next_coordinator(system, 
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     alice.pause_until.tell(tmp_path / "go")
-    monkeypatch.setattr(line.Line, "check_running", lambda _: pytest.fail("nobody may answer in time"))
+    monkeypatch.setattr(
+        coordinator_client.CoordinatorClient, "check_running", lambda _: pytest.fail("nobody may answer in time")
+    )
     with ThreadPoolExecutor(1) as asking:
         asked = asking.submit(system.order, Order(), 25.0)
         eventually(lambda: system.status().snapshots or None)

@@ -3,7 +3,7 @@
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.door import door, here
-from rayshot.runtime.driver.line import Line
+from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.wire.answers import SILENT_S
 
 LABEL_LENGTH_MAX = 100
@@ -24,18 +24,18 @@ def check_label(label: str) -> str:
     return label
 
 
-def enroll(line: Line) -> dict[str, int]:
+def enroll(client: CoordinatorClient) -> dict[str, int]:
     """Wait until the coordinator has let this driver in; returns what the program's earlier processes have told.
 
     Raises NameInUse, NotReady, SnapshotAborted, SystemDown, NoAnswer.
     """
-    return line.giving_keys(lambda: _enrolled(line))
+    return client.giving_keys(lambda: _enrolled(client))
 
 
-def _enrolled(line: Line) -> dict[str, int]:
+def _enrolled(client: CoordinatorClient) -> dict[str, int]:
     """A snapshot may take any time, so only a coordinator that says nothing is given up."""
-    answer = line.coordinator.enroll.remote(line.session.name)
+    answer = client.coordinator.enroll.remote(client.session.name)
     while not door.wait([answer], timeout=LOOK_S)[0]:
-        line.ask("state")
-    told: dict[str, int] = line.answer(answer, SILENT_S)
+        client.ask("state")
+    told: dict[str, int] = client.answer(answer, SILENT_S)
     return told

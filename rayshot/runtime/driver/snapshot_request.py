@@ -8,8 +8,8 @@ from rayshot.errors import NoAnswer, SnapshotAborted, SystemRecovering
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.door import door
+from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.driver.drain import STOP_S, Drain
-from rayshot.runtime.driver.line import Line
 from rayshot.runtime.driver.progress import describe, wait_with_progress
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, the_coordinator
 
@@ -18,7 +18,9 @@ PING_S = 15.0
 """While the coordinator takes a snapshot, a driver asks it every LOOK_S whether it lives; it answers within PING_S."""
 
 
-def take_snapshot(line: Line, order: Order, within_s: float = inf, drain: Drain | None = None) -> Committed:
+def take_snapshot(
+    client: CoordinatorClient, order: Order, within_s: float = inf, drain: Drain | None = None
+) -> Committed:
     """Have the coordinator take a snapshot, and show its progress. This reads nothing of the snapshot or the storage.
 
     If the system goes back to a snapshot meanwhile, this waits until it runs, and for the `drain`, and asks again.
@@ -29,18 +31,18 @@ def take_snapshot(line: Line, order: Order, within_s: float = inf, drain: Drain 
     deadline = time.monotonic() + within_s
     while True:
         try:
-            line.check_open()
+            client.check_open()
             asked = order._replace(life=0 if drain is None else drain.life)
-            return line.giving_keys(lambda: _ordered(line, asked, deadline))  # noqa: B023 - it is called here
+            return client.giving_keys(lambda: _ordered(client, asked, deadline))  # noqa: B023 - it is called here
         except SystemRecovering:
             left_s = max(0.0, deadline - time.monotonic())
-            line.await_running(min(RECOVERY_WAIT_S, left_s), min(SILENT_S, max(1.0, left_s)))
+            client.await_running(min(RECOVERY_WAIT_S, left_s), min(SILENT_S, max(1.0, left_s)))
             if drain is not None:
                 drain.wait(STOP_S, deadline)
 
 
-def _ordered(line: Line, order: Order, deadline: float) -> Committed:
-    ref = line.coordinator.snapshot.remote(order)
+def _ordered(client: CoordinatorClient, order: Order, deadline: float) -> Committed:
+    ref = client.coordinator.snapshot.remote(order)
 
     def limit_s() -> float:
         """For an answer of a coordinator that lives."""
@@ -52,25 +54,25 @@ def _ordered(line: Line, order: Order, deadline: float) -> Committed:
             raise NoAnswer(
                 "the snapshot is not there in the time that it was given, and may still be committed: see "
                 "`rayshot status`",
-                system=line.name,
+                system=client.name,
             )
         if not ready:
-            line.answer(line.coordinator.state.remote(), limit_s())
+            client.answer(client.coordinator.state.remote(), limit_s())
         return bool(ready)
 
     def progress() -> str:
         try:
-            return describe(line.answer(line.coordinator.status.remote(), limit_s()))
+            return describe(client.answer(client.coordinator.status.remote(), limit_s()))
         except (NoAnswer, door.Unavailable):  # `is_there` finds out what this means
-            return f"{the_coordinator(line.name)} does not say how far it is"
+            return f"{the_coordinator(client.name)} does not say how far it is"
 
     try:
         wait_with_progress(is_there, progress)
-        committed: Committed = line.answer(ref, PING_S)
+        committed: Committed = client.answer(ref, PING_S)
     except door.Unavailable as error:
         if deadline - time.monotonic() > SILENT_S:
             with suppress(SystemRecovering):  # nobody has taken over yet: the snapshot is lost all the same
-                line.check_running()
+                client.check_running()
         raise SnapshotAborted(
             "the coordinator died while it took the snapshot, and Ray starts it again. The snapshot is lost, unless "
             "it was committed just then and system.snapshots() has it; take another one",

@@ -34,9 +34,9 @@ from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.door import door
+from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.driver.drain import STOP_S, Drain
 from rayshot.runtime.driver.enrolment import enroll
-from rayshot.runtime.driver.line import Line
 from rayshot.runtime.driver.recovery_news import RecoverySubscription
 from rayshot.runtime.driver.snapshot_request import take_snapshot
 from rayshot.runtime.opening import ports
@@ -70,10 +70,10 @@ class System:
         self._begun_as = identity
         self._view_lock = threading.Lock()
         self._port = ports.begin(identity, label)
-        self._line = Line(identity, self._port.session, self._port.maker)
+        self._client = CoordinatorClient(identity, self._port.session, self._port.maker)
         self._next: System | None = None
         try:
-            self._told = enroll(self._line) if label else {}
+            self._told = enroll(self._client) if label else {}
         except BaseException as error:
             ports.give_up(self._port, f"this program could not attach to system {self.name!r}: {error}")
             raise
@@ -141,7 +141,7 @@ class System:
         Raises NotReady after `within_s` seconds, and up to 30 s later if the coordinator does not answer as Ray starts
         it again; NoAnswer if it does not answer otherwise; SystemDown if the system takes no messages any more.
         """
-        self._line.await_running(within_s)
+        self._client.await_running(within_s)
 
     def on_recovery(self, callback: Callable[[RecoveryReport], object]) -> RecoverySubscription:
         """Call `callback(report)` in this process each time that the system went back by itself and runs again.
@@ -163,19 +163,19 @@ class System:
 
         Raises ActorNotFound, which lists the actors; SystemDown if the system stopped, SystemRecovering after the wait.
         """
-        ask_until_settled(self._line.check_running)
-        found = self._handles(self._line.hosts_named(name))
+        ask_until_settled(self._client.check_running)
+        found = self._handles(self._client.hosts_named(name))
         if not found:  # its process has died since: this has stopped the system, or the actor had ended
-            raise ActorNotFound(self._line.fate(name), actor=name)
+            raise ActorNotFound(self._client.fate(name), actor=name)
         return found[name]
 
     def actors(self) -> dict[str, ActorHandle]:
         """Handles of all living actors by name. Waits as `get_actor`."""
-        return self._handles(self._line.hosts())
+        return self._handles(self._client.hosts())
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those hosts that still live."""
-        found, handle_of = self._line.ask_actors("hello", hosts), self._port.session.handle_of
+        found, handle_of = self._client.ask_actors("hello", hosts), self._port.session.handle_of
         return {name: handle_of(name, offer) for name, offer in found.items()}
 
     def dead_letters(self) -> list[DeadLetter]:
@@ -184,7 +184,7 @@ class System:
         Returns the last thousand of each actor (a snapshot holds 100), of all ended actors together, and of this
         process's messages. If an actor's process does not answer, its own are missing, and a warning names it.
         """
-        ended, living = self._line.ask("dead_letters"), self._line.ask_actors("dead_letters").values()
+        ended, living = self._client.ask("dead_letters"), self._client.ask_actors("dead_letters").values()
         return [
             letter for letters in (ended, *living, self._port.session.dead_letters.all()) for letter in letters or ()
         ]
@@ -196,20 +196,20 @@ class System:
 
         If an actor's process does not answer, it has no receivers here, and a warning names it.
         """
-        return {name: receivers or () for name, receivers in self._line.ask_actors("receivers").items()}
+        return {name: receivers or () for name, receivers in self._client.ask_actors("receivers").items()}
 
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
         """Open the channel between two actors, so that markers can use it before any message does.
 
         Raises ActorNotFound; SystemDown if the system takes no messages any more.
         """
-        self._line.check_running()
+        self._client.check_running()
         name, other = self._name_of(sender), self._name_of(receiver)
-        host = self._line.hosts_named(name, other)[name]
+        host = self._client.hosts_named(name, other)[name]
         try:
-            self._line.get(host.open_channel.remote(other), f"actor {name!r}", SILENT_S)
+            self._client.get(host.open_channel.remote(other), f"actor {name!r}", SILENT_S)
         except door.NotReached:
-            raise ActorExited(self._line.fate(name), actor=name) from None
+            raise ActorExited(self._client.fate(name), actor=name) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class System:
             NotReady: the system goes back to its last snapshot, and does not run after 300 s.
             SystemDown: the system takes no messages any more.
         """
-        self._line.check_open()
+        self._client.check_open()
         if label is not None:
             check_label(label)
         if mode is not None:
@@ -362,7 +362,7 @@ class System:
             check_label(label)
         fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
         check_restart(self.snapshot(), self._identity, fitting)
-        configs, kept = (self.config(), self._line.ask("failure")), label is not None
+        configs, kept = (self.config(), self._client.ask("failure")), label is not None
         savepoint = self.stop_with_savepoint(label or "restart")
         self._next = System(go_on_from(savepoint.id, self._identity, fitting, configs, kept=kept))
         return self._next
@@ -383,11 +383,11 @@ class System:
 
     def leave(self, label: str, within_s: float) -> str:
         """Stop with a savepoint within so many seconds, as a signal asks for; returns a text for the log."""
-        savepoint = "" if self._line.closed else f" with savepoint {self._stopped(label, within_s).id}"
+        savepoint = "" if self._client.closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 
     def _stopped(self, label: str, within_s: float = inf) -> Snapshot:
-        self._line.check_open()
+        self._client.check_open()
         until, told_s = time.monotonic() + within_s, min(STOP_S, within_s)
         drain = Drain(self._port.session)
         if missing := drain.wait(told_s, until):
@@ -408,7 +408,7 @@ class System:
 
     def order(self, order: Order, within_s: float = inf, drain: Drain | None = None) -> Committed:
         """See `take_snapshot`. Commands use this, because they read no storage."""
-        return take_snapshot(self._line, order, within_s, drain)
+        return take_snapshot(self._client, order, within_s, drain)
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
@@ -447,12 +447,12 @@ class System:
     def configure(self, snapshot: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on. Raises SystemDown if the system takes no snapshots any more."""
         check_config(snapshot, SnapshotConfig)
-        self._line.check_running()
-        self._line.ask("configure", snapshot)
+        self._client.check_running()
+        self._client.ask("configure", snapshot)
 
     def config(self) -> SnapshotConfig:
         """When snapshots are taken now, and which are kept."""
-        found = self._line.ask("config")
+        found = self._client.ask("config")
         assert isinstance(found, SnapshotConfig)
         return found
 
@@ -461,7 +461,7 @@ class System:
 
         Raises NoAnswer; SystemRecovering if the coordinator died and Ray has not started it again after 30 s.
         """
-        return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
+        return read_status(self._client.ask("status"), self._port.name, self._port.waiting())
 
     # The end ---------------------------------------------------------------------------------------------------
 
@@ -471,22 +471,22 @@ class System:
         This ends only this life: a system that was restored meanwhile lives on. After `ray.shutdown()` the actors
         cannot be reached: if the cluster lives on, so does the system, and a program can attach to it.
         """
-        if self._line.closed:
+        if self._client.closed:
             return
-        self._line.closed = True
+        self._client.closed = True
         ports.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if door.is_joined() and self._port.session.left is None:  # else Ray would look in another cluster
             try:
-                take_down(self.name, self._line.coordinator, self.incarnation)
+                take_down(self.name, self._client.coordinator, self.incarnation)
             except BaseException:  # Ray's control service may not answer now
-                self._line.closed = False
+                self._client.closed = False
                 raise
 
     def learn_why_stopped(self) -> None:
         """The system is stopped: from now on each request to it raises an error that says why."""
         try:
-            self._line.check_running()
+            self._client.check_running()
         except SystemRecovering:
             raise
         except SystemDown as error:

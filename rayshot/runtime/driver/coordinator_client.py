@@ -34,7 +34,7 @@ ANSWER_S = 10.0
 """Seconds that an actor has to answer a question about itself."""
 
 
-class Line:
+class CoordinatorClient:
     """The line from one driver to its system. A `closed` line asks nothing any more."""
 
     def __init__(self, identity: HostIdentity, session: DriverSession, maker: Maker) -> None:
