@@ -21,8 +21,8 @@ from rayshot.runtime.door.naming import actor_name, coordinator_name
 from rayshot.runtime.door.roster import Roster
 from rayshot.runtime.driver import eviction, maker, session, succession
 from rayshot.runtime.opening import ports
-from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
+from rayshot.runtime.wire.notifications import Covered, WentBack
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
 from tests.fake.door import fake
 from tests.fake.schedule import Choices

@@ -10,9 +10,9 @@ import ray
 
 import rayshot
 from rayshot.errors import RayshotError
-from rayshot.runtime.driver import following
+from rayshot.runtime.driver import subscription
 
-following.SILENT_S = 1.0
+subscription.SILENT_S = 1.0
 QUIET = {"logging_level": logging.ERROR, "log_to_driver": False}
 
 
@@ -47,7 +47,7 @@ def main(storage):
 
     ray.shutdown()
     ray.init("local", num_cpus=1, include_dashboard=False, **QUIET)
-    time.sleep(3 * following.SILENT_S)  # by then the first driver would have asked for news again
+    time.sleep(3 * subscription.SILENT_S)  # by then the first driver would have asked for news again
     said += words(lambda: alice.deposit.tell(1), system.status, lambda: Account.remote(1), system.shutdown)
 
     ray.shutdown()

@@ -8,10 +8,10 @@ import rayshot
 from rayshot.errors import ActorExited, NameTaken, NoAnswer, SystemStopped
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
-from rayshot.runtime.driver import following
+from rayshot.runtime.driver import subscription
 from rayshot.runtime.opening import ports
 from rayshot.runtime.opening.system import System
-from rayshot.runtime.wire.following import Covered
+from rayshot.runtime.wire.notifications import Covered
 from tests.fake.threads import Thread
 from tests.runtime.going_back import DIED, Thing, answer, going_back, outcome
 
@@ -417,7 +417,7 @@ def test_a_driver_that_cannot_follow_says_so(world):
 
 
 def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.driver.following.AGAIN_S", 0.0)
+    monkeypatch.setattr("rayshot.runtime.driver.subscription.AGAIN_S", 0.0)
     for _ in range(2):
         answer(world.polls.pop(), OSError())
         world.settle()
@@ -425,7 +425,7 @@ def test_while_the_coordinator_is_started_again_a_driver_asks_it_for_news_again(
 
 
 def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not_count(world):
-    world.cluster.schedule.pass_s(following.SILENT_S - 1)
+    world.cluster.schedule.pass_s(subscription.SILENT_S - 1)
     assert len(world.polls) == 1
     world.cluster.schedule.pass_s(2)
     assert len(world.polls) == 2

@@ -15,7 +15,7 @@ from rayshot import FailureConfig
 from rayshot.errors import NameTaken, NoAnswer, NotReady, SystemRecovering
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import coordinator as coordinator_module
-from rayshot.runtime.coordinator.tidings import Tidings
+from rayshot.runtime.coordinator.notifications import Notifications
 from rayshot.runtime.door.naming import actor_name, named_actors
 from rayshot.runtime.door.state import was_just_away
 from rayshot.runtime.driver import coordinator_client, maker, succession
@@ -102,15 +102,15 @@ def calls_for_news(system, seconds):
     """How often drivers call for news in this time."""
 
     def count(coordinator):
-        calls, wait = [], Tidings.wait
+        calls, wait = [], Notifications.wait
 
         def counted(*asked):
             calls.append(asked)
             return wait(*asked)
 
-        Tidings.wait = counted
+        Notifications.wait = counted
         time.sleep(seconds)
-        Tidings.wait = wait
+        Notifications.wait = wait
         return len(calls)
 
     return ray.get(system._identity.coordinator.__ray_call__.remote(count))

@@ -13,7 +13,7 @@ from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.enrolment import Enrolment
-from rayshot.runtime.coordinator.tidings import Holds
+from rayshot.runtime.coordinator.notifications import DurableNumbers
 from rayshot.runtime.door import here, naming
 from rayshot.runtime.wire.states import RUNNING
 
@@ -118,7 +118,8 @@ def test_a_driver_that_died_is_forgotten_when_a_snapshot_holds_all_that_came_fro
 
     def is_past(position, snapshot, sent=()):
         life = SimpleNamespace(
-            heals=True, tidings=SimpleNamespace(newest=Holds(position, snapshot, dict(sent), {}, frozenset()))
+            heals=True,
+            notifications=SimpleNamespace(newest=DurableNumbers(position, snapshot, dict(sent), {}, frozenset())),
         )
         return DriverWatch._is_past(SimpleNamespace(_life=lambda: life, _deaths={OLD: (3, frozenset({was_open}))}), OLD)
 

@@ -22,7 +22,7 @@ from rayshot.runtime.coordinator import commit_queue, under_way
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import coordinator_name
-from rayshot.runtime.driver import drain, line, progress, snapshot_request
+from rayshot.runtime.driver import coordinator_client, drain, progress, snapshot_request
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.opening import status
 from rayshot.runtime.opening import system as runtime_system
@@ -113,7 +113,7 @@ def test_a_life_that_was_fenced_out_ends_without_having_taken_a_snapshot(system)
 def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coordinator_pid, monkeypatch):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    for room, limit in ((snapshot_request, "LOOK_S"), (snapshot_request, "PING_S"), (line, "SILENT_S")):
+    for room, limit in ((snapshot_request, "LOOK_S"), (snapshot_request, "PING_S"), (coordinator_client, "SILENT_S")):
         monkeypatch.setattr(room, limit, 0.5)
     with stopped(coordinator_pid):
         with pytest.raises(NoAnswer, match=r"the coordinator of system .* has not answered for 0\.5 s"):

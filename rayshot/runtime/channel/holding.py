@@ -17,7 +17,7 @@ Waiting = tuple[str, int, str, float]
 """A message that waits for an object: its receiver, number, method, and the seconds that it has waited."""
 
 
-class Holds(Protocol):
+class HeldOutbox(Protocol):
     """The outbox whose messages are held."""
 
     receiver: str
@@ -41,7 +41,7 @@ class Holding:
     Call everything except `is_ready` under the lock.
     """
 
-    def __init__(self, channel: Holds, lock: threading.Lock) -> None:
+    def __init__(self, channel: HeldOutbox, lock: threading.Lock) -> None:
         self._channel = channel
         self._lock = lock
         self._open_from: int | None = None

@@ -34,9 +34,9 @@ from rayshot.runtime.coordinator.commit_queue import CommitQueue
 from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
+from rayshot.runtime.coordinator.notifications import DurableNumbers
 from rayshot.runtime.coordinator.requests import Admission, Request
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
@@ -71,13 +71,13 @@ class TakesSnapshots(Protocol):
     def over(self) -> RayshotError | None:
         """A new error for who asks a life that is over; None while it goes on."""
 
-    def holds_of(self, record: "CommitRecord", cut: Cut) -> Holds | None:
+    def holds_of(self, record: "CommitRecord", cut: Cut) -> DurableNumbers | None:
         """What a snapshot that was just committed holds of drivers."""
 
-    def stored(self, holds: Holds | None) -> None:
+    def stored(self, holds: DurableNumbers | None) -> None:
         """A snapshot was committed. Under the lock, and before anybody is told."""
 
-    def committed(self, holds: Holds | None) -> None:
+    def committed(self, holds: DurableNumbers | None) -> None:
         """Tell all others."""
 
     def savepoint_stored(self, snapshot: SnapshotId) -> None:

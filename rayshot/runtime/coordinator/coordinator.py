@@ -27,17 +27,17 @@ from rayshot.runtime.coordinator.enrolment import Enrolment
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
+from rayshot.runtime.coordinator.notifications import CALLS_MAX, hold_s
 from rayshot.runtime.coordinator.requests import Committed, Order, Request
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
-from rayshot.runtime.coordinator.tidings import CALLS_MAX, hold_s
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.door.roster import has_rosters
 from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import FATE_S
-from rayshot.runtime.wire.following import News
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.notifications import Notification
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.reports import Body, unpack_record
 from rayshot.runtime.wire.settings import SystemSettings
@@ -348,13 +348,13 @@ class Coordinator:
         self.drivers.followed(driver, incarnation)
 
     @door.method("news", again=True)
-    def news(self, driver: str, incarnation: int, position: int, followed: int) -> News:
+    def news(self, driver: str, incarnation: int, position: int, followed: int) -> Notification:
         """What a driver must hear that knows this life and this position of the log; waits a while if it is nothing.
 
         It has told again what had to be told in the life `followed`.
         """
         self.drivers.followed(driver, followed)
-        return self._life.tidings.wait(driver, incarnation, position, hold_s(len(self.drivers)))
+        return self._life.notifications.wait(driver, incarnation, position, hold_s(len(self.drivers)))
 
     @door.method("drivers", again=True)
     def evict(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:

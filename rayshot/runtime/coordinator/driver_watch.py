@@ -130,7 +130,7 @@ class DriverWatch:
         life, (position, were_open) = self._life(), self._deaths[name]
         if not life.heals:
             return True
-        holds = life.tidings.newest
+        holds = life.notifications.newest
         return (
             holds is not None
             and holds.position > position

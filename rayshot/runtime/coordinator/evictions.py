@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rayshot.protocol.recovering import Evicted
+from rayshot.runtime.coordinator.notifications import DurableNumbers
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.tidings import Holds
 from rayshot.runtime.door import notes
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.packets import pack, unpack
@@ -74,7 +74,7 @@ class Evictions:
             self._stands[driver] = Evicted(self._incarnation, driver, *unpack(packed))
         return tuple(self._stands.values())
 
-    def committed(self, holds: Holds) -> frozenset[str]:
+    def committed(self, holds: DurableNumbers) -> frozenset[str]:
         """A snapshot that advances is durable. Returns the drivers of which it holds all that they evicted."""
         assert self._lock.is_held, "what stands changes under the lock"
         held = frozenset(driver for driver, evicted in self._stands.items() if is_held(evicted, holds))
@@ -124,7 +124,7 @@ class Evictions:
         )
 
 
-def is_held(evicted: Evicted, holds: Holds) -> bool:
+def is_held(evicted: Evicted, holds: DurableNumbers) -> bool:
     """Whether a snapshot holds all that a driver evicted."""
     return evicted.is_held(holds.sent.get(evicted.driver, {}), holds.received.get(evicted.driver, {}), holds.ended)
 

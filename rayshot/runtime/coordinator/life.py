@@ -29,11 +29,11 @@ from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.evictions import FRUITLESS_MAX, Evictions
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
+from rayshot.runtime.coordinator.notifications import DurableNumbers, Notifications, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.requests import Committed, Request
 from rayshot.runtime.coordinator.starter import Starter
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.takeover import find_remains, taking_over
-from rayshot.runtime.coordinator.tidings import Holds, Tidings, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.trace_window import TraceWindow
 from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.door.roster import clear_rosters
@@ -79,7 +79,7 @@ class Life:
     by a rollback, and this is what it goes on from.
 
     `committer` writes to the storage, `runner` has the snapshots, `members` the processes, `window` the tracing,
-    `starter` the program that starts the life, `tidings` what drivers must hear, `caring` what careful actors do,
+    `starter` the program that starts the life, `notifications` what drivers must hear, `caring` what careful actors do,
     `evictions` what drivers no longer keep.
     `end` says why the life is over, None while it is not: the system has stopped, or goes back to a snapshot.
     """
@@ -90,7 +90,7 @@ class Life:
         committer: "Committer",
         own: Any,
         healer: LeadsLives,
-        came_from: Holds | None = None,
+        came_from: DurableNumbers | None = None,
     ) -> None:
         # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
         from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
@@ -107,7 +107,7 @@ class Life:
         self.caring = Caring()
         self.members = Members(system, self.issuer, storage, self.died, self.lock)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
-        self.tidings = Tidings(self.incarnation, self.identity)
+        self.notifications = Notifications(self.incarnation, self.identity)
         self.evictions = Evictions(system, self.incarnation, self.lock)
         self._heart = Heart(storage, system, committer.epoch, self.fenced)
         self.metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
@@ -270,7 +270,7 @@ class Life:
         life.members.know_ended(manifest.ended)
         for part in (life.runner, life._heart, life.metrics):
             part.start()
-        self.tidings.pass_on(life.tidings)
+        self.notifications.pass_on(life.notifications)
         self._heart.stop()
         return life
 
@@ -288,7 +288,7 @@ class Life:
         self.members.tell_all("resume")
         self.runner.begin_life()
         if self._came_from is not None:
-            self.tidings.runs(self._came_from)
+            self.notifications.runs(self._came_from)
 
     def forget_earlier(self) -> None:
         """The life runs: nobody needs what is written down of those before it."""
@@ -297,24 +297,24 @@ class Life:
 
     # Snapshots that are stored ---------------------------------------------------------------------------------
 
-    def holds_of(self, record: "CommitRecord", cut: Cut) -> Holds | None:
+    def holds_of(self, record: "CommitRecord", cut: Cut) -> DurableNumbers | None:
         """What a snapshot that was just committed holds of drivers; None if that is of no use to any."""
         return holds_of_cut(record.position, cut) if self.heals and record.advances else None
 
-    def stored(self, holds: Holds | None) -> None:
+    def stored(self, holds: DurableNumbers | None) -> None:
         """A snapshot was committed. Under the lock, and before anybody is told."""
         assert self.lock.is_held, "a life hears of its snapshots under the lock"
         held = frozenset[str]() if holds is None else self.evictions.committed(holds)
         self._healer.hear(CommitWritten(self.incarnation, held))
 
-    def committed(self, holds: Holds | None) -> None:
+    def committed(self, holds: DurableNumbers | None) -> None:
         """Tell all others of a snapshot of which the life has heard."""
         assert not self.lock.is_held, "notes are struck without the lock"
         self.caring.committed()
         if holds is not None:
             self.evictions.strike()
             self.members.forget_fit()
-            self.tidings.covered(holds)
+            self.notifications.covered(holds)
 
     def savepoint_stored(self, snapshot: SnapshotId) -> None:
         """The snapshot was committed with which a person stops the system."""
@@ -362,7 +362,7 @@ class Life:
         assert self.lock.is_held, "a life is stopped under the lock"
         self.end = stop
         self._heart.stop()
-        self.tidings.stop(stop)
+        self.notifications.stop(stop)
         if told:
             self.members.stop_all(stop)
         self.runner.end(stop.error())
@@ -440,7 +440,7 @@ class Life:
             if self.phase is Phase.RUNNING and (record := self.committer.rollback) is not None:
                 self._healer.found_running(record)
                 if (origin := self.committer.find_origin()) is not None:
-                    self.tidings.runs(holds_of_manifest(self.epoch.position, origin))
+                    self.notifications.runs(holds_of_manifest(self.epoch.position, origin))
 
     def _find_remains(self) -> TookOver:
         assert self.lock.is_held, "a take-over holds the lock"

@@ -21,7 +21,7 @@ from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.evictions import is_held, moment
-from rayshot.runtime.coordinator.tidings import holds_of_manifest
+from rayshot.runtime.coordinator.notifications import holds_of_manifest
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.fitted import Fitted

@@ -11,7 +11,7 @@ from rayshot.protocol.driver_events import EvictionOffer, OfferTaken
 from rayshot.protocol.recovering import Evicted
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.session import DriverSession, PresentLife
-from rayshot.runtime.wire.following import Covered
+from rayshot.runtime.wire.notifications import Covered
 
 log = logging.getLogger("rayshot")
 PAUSE_S = 0.2

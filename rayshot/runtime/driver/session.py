@@ -24,8 +24,8 @@ from rayshot.runtime.driver.presence import Presence, outlast_coordinator
 from rayshot.runtime.driver.recovery_news import RecoveryNews
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.dropping import Dropped
-from rayshot.runtime.wire.following import Covered
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity
+from rayshot.runtime.wire.notifications import Covered
 
 RAY_LEFT = "it called ray.shutdown(). Attach to the system if it still runs, with rayshot.attach, or restore it"
 

@@ -7,8 +7,8 @@ from rayshot.runtime.door import door
 from rayshot.runtime.driver.life import DriverLife
 from rayshot.runtime.driver.maker import Maker
 from rayshot.runtime.driver.session import DriverSession, PresentLife
-from rayshot.runtime.wire.following import Covered, WentBack
 from rayshot.runtime.wire.host_identity import Ending
+from rayshot.runtime.wire.notifications import Covered, WentBack
 
 RETURN_S = 15.0
 """After a rollback some actors are made again by others: a driver looks so many seconds for a receiver."""

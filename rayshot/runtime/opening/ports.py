@@ -20,9 +20,9 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.driver.exit import wait_at_exit
-from rayshot.runtime.driver.following import Following
 from rayshot.runtime.driver.port import DriverPort
 from rayshot.runtime.driver.session import RAY_LEFT
+from rayshot.runtime.driver.subscription import Subscription
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
@@ -181,7 +181,7 @@ def _new_port(identity: HostIdentity, label: str = "") -> DriverPort:
     port = DriverPort(identity, label)
     wait_at_exit(port.session)
     if identity.heals:
-        Following(port.session, port.maker)
+        Subscription(port.session, port.maker)
     return port
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from rayshot.format.manifest import Manifest
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId, is_driver
-from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import HostIdentity, Stop
+from rayshot.runtime.wire.notifications import Covered, Notification, WentBack
 
 HOLD_S = 10.0
 """Without news the coordinator answers after so many seconds, and the driver calls again: a connection that was lost
@@ -26,7 +26,7 @@ Numbers = Mapping[str, dict[str, int]]
 """Driver -> receiver -> number."""
 
 
-class Holds(NamedTuple):
+class DurableNumbers(NamedTuple):
     """What a durable snapshot holds of drivers. `position` is that of the record in the log that says so."""
 
     position: int
@@ -36,13 +36,13 @@ class Holds(NamedTuple):
     ended: frozenset[str]
 
 
-def holds_of_cut(position: int, cut: Cut) -> Holds:
+def holds_of_cut(position: int, cut: Cut) -> DurableNumbers:
     """As a cut has it that was just committed."""
     channels = ((c.channel.sender, c.channel.receiver, c.sent, c.received) for c in cut.channels)
     return _holds(position, cut.snapshot, channels, frozenset(cut.ended))
 
 
-def holds_of_manifest(position: int, manifest: Manifest) -> Holds:
+def holds_of_manifest(position: int, manifest: Manifest) -> DurableNumbers:
     """As a stored snapshot has it."""
     channels = ((c.sender, c.receiver, c.sent, c.received) for c in manifest.channels)
     return _holds(position, manifest.snapshot, channels, frozenset(manifest.ended))
@@ -50,14 +50,14 @@ def holds_of_manifest(position: int, manifest: Manifest) -> Holds:
 
 def _holds(
     position: int, snapshot: SnapshotId, channels: Iterable[tuple[str, str, int, int]], ended: frozenset[str]
-) -> Holds:
+) -> DurableNumbers:
     sent: dict[str, dict[str, int]] = {}
     received: dict[str, dict[str, int]] = {}
     for sender, receiver, n, m in channels:
         if is_driver(sender):
             sent.setdefault(sender, {})[receiver] = n
             received.setdefault(sender, {})[receiver] = m
-    return Holds(position, snapshot, sent, received, ended)
+    return DurableNumbers(position, snapshot, sent, received, ended)
 
 
 def hold_s(drivers: int) -> float:
@@ -65,32 +65,32 @@ def hold_s(drivers: int) -> float:
     return min(HOLD_S, ROUND_S * CALLS_MAX / max(1, drivers))
 
 
-class Tidings:
+class Notifications:
     """The news of one life. `origin` is what the life went on from, if it went on from a snapshot by itself."""
 
     def __init__(self, incarnation: int, identity: Callable[[], HostIdentity]) -> None:
         self._incarnation = incarnation
         self._identity = identity
         self._changed = threading.Condition()
-        self._origin: Holds | None = None
-        self._covered: Holds | None = None
+        self._origin: DurableNumbers | None = None
+        self._covered: DurableNumbers | None = None
         self._stop: Stop | None = None
-        self._next: Tidings | None = None
+        self._next: Notifications | None = None
 
-    def runs(self, origin: Holds) -> None:
+    def runs(self, origin: DurableNumbers) -> None:
         """The life runs, and went on from there."""
         with self._changed:
             self._origin = origin
             self._changed.notify_all()
 
-    def covered(self, holds: Holds) -> None:
+    def covered(self, holds: DurableNumbers) -> None:
         """A snapshot that advances was committed."""
         with self._changed:
             self._covered = holds
             self._changed.notify_all()
 
     @property
-    def newest(self) -> Holds | None:
+    def newest(self) -> DurableNumbers | None:
         """What the newest snapshot of this life that advances holds."""
         return self._covered
 
@@ -100,14 +100,14 @@ class Tidings:
             self._stop = stop
             self._changed.notify_all()
 
-    def pass_on(self, following: "Tidings") -> None:
+    def pass_on(self, following: "Notifications") -> None:
         """The system goes back: those who wait here wait for the news of the next life from now on."""
         with self._changed:
             self._next = following
             self._changed.notify_all()
 
-    def wait(self, driver: str, life: int, position: int, held_s: float) -> News:
-        """The news for a driver that knows this life, and this position of the log. See `following.News`.
+    def wait(self, driver: str, life: int, position: int, held_s: float) -> Notification:
+        """The news for a driver that knows this life, and this position of the log. See `wire.notifications`.
 
         Without news it answers after `held_s` seconds, also while the system waits for its next life.
         """
@@ -121,7 +121,7 @@ class Tidings:
                 self._changed.wait(left_s)
         return self._next.wait(driver, life, position, deadline - time.monotonic())
 
-    def _news(self, driver: str, life: int, position: int) -> News:
+    def _news(self, driver: str, life: int, position: int) -> Notification:
         covered, origin = self._covered, self._origin
         if life < self._incarnation:
             if origin is None:

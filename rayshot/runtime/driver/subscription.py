@@ -11,16 +11,16 @@ from rayshot.runtime.driver.maker import Maker
 from rayshot.runtime.driver.presence import AGAIN_S
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.driver.succession import cover, go_back
-from rayshot.runtime.wire.following import Covered, News, WentBack
 from rayshot.runtime.wire.host_identity import Stop
+from rayshot.runtime.wire.notifications import Covered, Notification, WentBack
 
 log = logging.getLogger("rayshot")
 FOLLOW_S = 300.0
 SILENT_S = 45.0
-"""Much longer than the coordinator holds a call, see `tidings`."""
+"""Much longer than the coordinator holds a call, see `notifications`."""
 
 
-class Following:
+class Subscription:
     """Asks the coordinator for news while the driver takes messages, and this process is in the cluster.
 
     No thread waits for the answers: each is heeded on a thread of its own, and then the next call is made. The
@@ -51,7 +51,7 @@ class Following:
             log.info("%s asks anew for the news of system %r", self._session.name, self._session.system)
             self._ask()
 
-    def _answered(self, answer: News | Exception, asked: int, patience: threading.Timer) -> None:
+    def _answered(self, answer: Notification | Exception, asked: int, patience: threading.Timer) -> None:
         patience.cancel()
         if asked != self._asked:
             return  # a later call brings the same
@@ -77,7 +77,7 @@ class Following:
                 self._followed = life.incarnation
                 life.identity.coordinator.followed.remote(session.name, life.incarnation)
 
-    def _heed(self, answer: News | Exception) -> None:
+    def _heed(self, answer: Notification | Exception) -> None:
         match answer:
             case None:
                 pass

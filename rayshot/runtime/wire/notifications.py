@@ -34,5 +34,5 @@ class WentBack(NamedTuple):
     ended: frozenset[str]
 
 
-News = Covered | WentBack | Stop | None
+Notification = Covered | WentBack | Stop | None
 """The answer to a driver's long call; None if there was no news for a while: call again."""
