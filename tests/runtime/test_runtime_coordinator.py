@@ -136,10 +136,10 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
     def lose(*_):
         raise ray.exceptions.ActorDiedError
 
-    presence = system._port.session.presence
-    held = presence._held
-    presence._ended(ray.exceptions.ActorDiedError())
-    eventually(lambda: presence._held is not held)
+    liveness = system._port.session.liveness
+    held = liveness._held
+    liveness._ended(ray.exceptions.ActorDiedError())
+    eventually(lambda: liveness._held is not held)
     monkeypatch.setattr(CoordinatorClient, "get", lose)
     with pytest.raises(ray.exceptions.ActorUnavailableError, match="Ray starts it again"):
         system.status()

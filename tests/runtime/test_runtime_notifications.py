@@ -23,7 +23,7 @@ def notifications_of(life):
 
 
 def test_a_driver_that_asks_while_its_system_goes_back_waits_until_the_next_life_runs():
-    over, following_life = notifications_of(1), tidings_of(2)
+    over, following_life = notifications_of(1), notifications_of(2)
     with ThreadPoolExecutor(1) as driver:
         news = driver.submit(over.wait, DRIVER, 1, 0, 60.0)
         eventually(lambda: over._changed._waiters)
@@ -34,14 +34,14 @@ def test_a_driver_that_asks_while_its_system_goes_back_waits_until_the_next_life
 
 
 def test_a_driver_that_asks_for_news_of_a_life_that_is_over_hears_of_the_next_one():
-    over, following_life = notifications_of(1), tidings_of(2)
+    over, following_life = notifications_of(1), notifications_of(2)
     over.pass_on(following_life)
     following_life.runs(HOLDS)
     assert over.wait(DRIVER, 1, 0, 60.0).position == 7
 
 
 def test_a_driver_whose_system_stops_on_its_way_back_hears_that():
-    over, following_life = notifications_of(1), tidings_of(2)
+    over, following_life = notifications_of(1), notifications_of(2)
     over.pass_on(following_life)
     stop = Stop("system", "", None, "it was shut down")
     following_life.stop(stop)

@@ -93,7 +93,7 @@ class Life:
         came_from: DurableNumbers | None = None,
     ) -> None:
         # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
-        from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
+        from rayshot.runtime.coordinator.heartbeat import HeartbeatThread  # noqa: PLC0415
 
         system, storage = self._name = settings.system, settings.storage
         self._settings, self.committer, self._own, self._healer = settings, committer, own, healer
@@ -109,7 +109,7 @@ class Life:
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.notifications = Notifications(self.incarnation, self.identity)
         self.evictions = Evictions(system, self.incarnation, self.lock)
-        self._heart = Heart(storage, system, committer.epoch, self.fenced)
+        self._heartbeat = HeartbeatThread(storage, system, committer.epoch, self.fenced)
         self.metrics = Metrics(system, self.incarnation, self._figures, self.members.figures)
         self.starter = Starter(self._starter_died)
         self.runner = CollectorRunner(settings, committer, self.members, self.metrics, self, self.lock)
@@ -133,7 +133,7 @@ class Life:
         if committer.fenced is not None:
             self.fenced(committer.fenced)
         self.members.make_guard()
-        self._heart.start()
+        self._heartbeat.start()
         self.metrics.start()
         if self.phase is Phase.RUNNING:
             self.members.roster.mark()
@@ -247,7 +247,7 @@ class Life:
         why = f"{lost} was lost: {detail}" if lost else detail
         stop = self.end = Stop(*self._name, None, why, goes_back=True)
         self.runner.end(stop.error())
-        self._heart.keep_beating()  # a program in another cluster must not take the storage meanwhile
+        self._heartbeat.keep_beating()  # a program in another cluster must not take the storage meanwhile
         self.metrics.stop()
         self.members.tell_all("stop", stop)
         left = self.members.leave()
@@ -268,10 +268,10 @@ class Life:
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
-        for part in (life.runner, life._heart, life.metrics):
+        for part in (life.runner, life._heartbeat, life.metrics):
             part.start()
         self.notifications.pass_on(life.notifications)
-        self._heart.stop()
+        self._heartbeat.stop()
         return life
 
     def complete(self) -> None:
@@ -361,7 +361,7 @@ class Life:
         """The system is over. If hosts are not `told`, their processes are ended next. Under the lock."""
         assert self.lock.is_held, "a life is stopped under the lock"
         self.end = stop
-        self._heart.stop()
+        self._heartbeat.stop()
         self.notifications.stop(stop)
         if told:
             self.members.stop_all(stop)
@@ -377,7 +377,7 @@ class Life:
             end_processes = self.members.disband()
         end_processes()
         self.runner.close()
-        self._heart.close()
+        self._heartbeat.close()
 
     # Snapshots -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import name_taken, spawn_host
 from rayshot.runtime.door import door
-from rayshot.runtime.driver.presence import AGAIN_S
+from rayshot.runtime.driver.liveness import AGAIN_S
 from rayshot.runtime.driver.session import DriverSession, PresentLife
 
 log = logging.getLogger("rayshot")

@@ -20,7 +20,7 @@ from rayshot.runtime.door.naming import find_coordinator, is_coordinator, new_dr
 from rayshot.runtime.driver.calls import Calls
 from rayshot.runtime.driver.channel import DriverChannel, DriverSender
 from rayshot.runtime.driver.creations import Creations
-from rayshot.runtime.driver.presence import Presence, outlast_coordinator
+from rayshot.runtime.driver.liveness import Liveness, outlast_coordinator
 from rayshot.runtime.driver.recovery_news import RecoveryNews
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.dropping import Dropped
@@ -104,7 +104,7 @@ class DriverSession:
     def begin(self, life: PresentLife) -> None:
         """The driver is there, in the life in which it was made."""
         self.life = life
-        self.presence = Presence(
+        self.liveness = Liveness(
             self.name,
             life.identity,
             lambda task: self.life.peers.insist(task, lambda: False),

@@ -7,8 +7,8 @@ import time
 
 from rayshot.errors import SystemDown, SystemStopped
 from rayshot.runtime.door import door
+from rayshot.runtime.driver.liveness import AGAIN_S
 from rayshot.runtime.driver.maker import Maker
-from rayshot.runtime.driver.presence import AGAIN_S
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.driver.succession import cover, go_back
 from rayshot.runtime.wire.host_identity import Stop
@@ -56,7 +56,7 @@ class Subscription:
         if asked != self._asked:
             return  # a later call brings the same
         if isinstance(answer, door.Died) or self._session.down is not None:
-            return  # see Presence
+            return  # see Liveness
         try:
             self._heed(answer)
         except Exception as error:

@@ -81,7 +81,7 @@ def give_up(port: DriverPort, why: str) -> None:
     port.close(SystemStopped(why, system=port.system))
     with _lock:
         _begun[:] = [other for other in _begun if other is not port]
-    port.session.presence.end()
+    port.session.liveness.end()
 
 
 def driver_port(system: str | None = None) -> DriverPort:

@@ -4,19 +4,19 @@ from rayshot.log.heartbeat import last_heartbeat
 from rayshot.log.log import CommitLog
 from rayshot.log.system import make_system
 from rayshot.places.kinds import open_store
-from rayshot.runtime.coordinator import heart
-from rayshot.runtime.coordinator.heart import Heart
+from rayshot.runtime.coordinator import heartbeat
+from rayshot.runtime.coordinator.heartbeat import HeartbeatThread
 from tests.waiting import eventually
 
 
 def test_it_beats_for_the_life_that_is_left_and_takes_the_next_one_for_no_rival(tmp_path, monkeypatch):
-    monkeypatch.setattr(heart, "LOOK_S", 0.02)
+    monkeypatch.setattr(heartbeat, "LOOK_S", 0.02)
     store = open_store(str(tmp_path))
     make_system(store, "bank")
     epoch = CommitLog(store, "bank").begin_epoch(1, "before")
     fenced, rivals = [], []
-    left = Heart(str(tmp_path), "bank", epoch, fenced.append)
-    other = Heart(str(tmp_path), "bank", epoch, rivals.append)
+    left = HeartbeatThread(str(tmp_path), "bank", epoch, fenced.append)
+    other = HeartbeatThread(str(tmp_path), "bank", epoch, rivals.append)
     left.keep_beating()
     left.start()
     try:

@@ -19,7 +19,7 @@ CLOSE_S = 5.0
 """A storage that does not answer delays the end of a system by at most so many seconds."""
 
 
-class Heart:
+class HeartbeatThread:
     """Beats while its life takes messages, until it is stopped. Calls `on_fenced` if another life took over.
 
     The beat names the parent of this process, in Ray the node's raylet: if the raylet has ended, this process has too.
@@ -33,7 +33,7 @@ class Heart:
         self._failing: set[str] = set()
         self._left = False
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rayshot-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="rayshot-heartbeat", daemon=True)
 
     def start(self) -> None:
         """Begin to beat, unless the life is already over."""

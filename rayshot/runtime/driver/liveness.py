@@ -16,7 +16,7 @@ LOOK_S, LOOK_S_MAX = 0.2, 5.0
 """The first and the longest pause, in seconds, between two checks whether a system without a coordinator is over."""
 
 
-class Presence:
+class Liveness:
     """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
     `name` is the driver's, `identity` that of its life. `insist` runs a function that may block, until it
