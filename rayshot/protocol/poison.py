@@ -1,7 +1,7 @@
 """Finds the message that ends its actor's process in life after life: the poison.
 
 In a healthy life nobody says which message is handled, as this would cost each message something. An actor that was
-lost again and again is careful in the next lives: it says, before it handles a message, which one it is, and says when
+lost again and again is watched in the next lives: it says, before it handles a message, which one it is, and says when
 it has handled it. A message that was being handled at two deaths of its actor in a row is the poison. A death from
 outside, between two messages or with another one, names nothing twice.
 
@@ -18,7 +18,7 @@ Deaths add up for one process only, and only as long as they may have one cause:
 a process is lost                               what counts
 ==============================================  ================================================================
 in a life with a second commit                  1 for it, and 0 for all others: see `recovery`
-in a life with one commit                       1 more for it, 0 for all others. Care and names stay, as two may die
+in a life with one commit                       1 more for it, 0 for all others. Watch and names stay, as two may die
                                                 by turns of messages of their own
 in a life without a commit                      1 more for it, and what was for all others
 when it handled another message than last time  1 for it, OTHERS_MAX times in a row: what is told again with random
@@ -45,7 +45,7 @@ ALL_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
-class HandledMessage:
+class MessageId:
     """A message that an actor handles. `number` is that on the channel from `sender`, `digest` that of its bytes.
 
     `method` is the name of the method that it calls, "" if it calls none. `removable`: the actor can do without it.
@@ -70,15 +70,15 @@ class Caution:
     """
 
     says: bool
-    letters: tuple[HandledMessage, ...] = ()
+    letters: tuple[MessageId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Poison:
     """The message `message` becomes a dead letter of the actor `process`."""
 
     process: str
-    message: HandledMessage
+    message: MessageId
 
 
 @dataclass(slots=True)
@@ -91,16 +91,16 @@ class Suspicion:
 
     fruitless_max: int
     dead_letters: bool
-    letters: set[Letter] = field(default_factory=set)
-    _handled: dict[str, HandledMessage | None] = field(default_factory=dict)
-    """Actor that was careful when it was lost last -> the message that it handled then, None if it handled none."""
+    letters: set[Poison] = field(default_factory=set)
+    _handled: dict[str, MessageId | None] = field(default_factory=dict)
+    """Actor that was watched when it was lost last -> the message that it handled then, None if it handled none."""
     _pardoned: dict[str, int] = field(default_factory=dict)
     """Actor -> how many of its rollbacks do not count."""
     _all_pardoned: int = 0
     """How many of all rollbacks do not count."""
     _others: Counter[str] = field(default_factory=Counter)
     """Actor -> how often its count began anew since its last letter."""
-    _letters_of_row: list[Letter] = field(default_factory=list)
+    _letters_of_row: list[Poison] = field(default_factory=list)
 
     def take_over(self, losses: Mapping[str, int]) -> None:
         """A new coordinator knows from the log who was lost how often.
@@ -111,8 +111,8 @@ class Suspicion:
             self._pardoned = dict(losses)
 
     def judge(
-        self, process: str, handled: HandledMessage | None, losses: Mapping[str, int], fruitless: int
-    ) -> str | Letter | None:
+        self, process: str, handled: MessageId | None, losses: Mapping[str, int], fruitless: int
+    ) -> str | Poison | None:
         """Note that a process is lost behind these losses, when so many rollbacks for it led nowhere.
 
         `handled` is the message that it had said to handle. Returns why the system must stop, or the letter without
@@ -120,10 +120,10 @@ class Suspicion:
         """
         if not losses:
             self._begin_row()
-        if self._is_careful(process, losses):
+        if self._is_watched(process, losses):
             known, before = process in self._handled, self._handled.get(process)
             if known and handled is not None and handled == before:
-                return self._poisoned(Letter(process, handled), losses)
+                return self._poisoned(Poison(process, handled), losses)
             self._handled[process] = handled
             if known and not _may_be_one(before, handled) and self._others[process] < OTHERS_MAX:
                 self._others[process] += 1
@@ -135,7 +135,7 @@ class Suspicion:
 
         Actors that are not named handle them as always.
         """
-        says = {process for process in losses if self._is_careful(process, losses)}
+        says = {process for process in losses if self._is_watched(process, losses)}
         found = {}
         for process in sorted(says | {letter.process for letter in self.letters}):
             of_process = [letter.message for letter in self.letters if letter.process == process]
@@ -143,7 +143,7 @@ class Suspicion:
             found[process] = Caution(process in says, tuple(of_process))
         return found
 
-    def _is_careful(self, process: str, losses: Mapping[str, int]) -> bool:
+    def _is_watched(self, process: str, losses: Mapping[str, int]) -> bool:
         return losses.get(process, 0) >= max(1, self.fruitless_max - 1)
 
     def _begin_row(self) -> None:
@@ -154,7 +154,7 @@ class Suspicion:
         self._letters_of_row.clear()
 
     def _hopeless(
-        self, process: str, handled: HandledMessage | None, losses: Mapping[str, int], fruitless: int
+        self, process: str, handled: MessageId | None, losses: Mapping[str, int], fruitless: int
     ) -> str | None:
         together = sum(losses.values()) - self._all_pardoned
         if together >= self.fruitless_max * ALL_MAX:
@@ -164,7 +164,7 @@ class Suspicion:
         last = f"; at last {process} handled {handled}" if handled is not None else ""
         return f"going back {fruitless} times led nowhere, so once more would not either{last}"
 
-    def _poisoned(self, letter: Letter, losses: Mapping[str, int]) -> str | Letter:
+    def _poisoned(self, letter: Poison, losses: Mapping[str, int]) -> str | Poison:
         process, message = letter.process, letter.message
         times = losses[process]
         kills = f"{process} was lost twice in a row while it handled {message}"
@@ -184,7 +184,7 @@ class Suspicion:
         return letter
 
 
-def _may_be_one(one: HandledMessage | None, other: HandledMessage | None) -> bool:
+def _may_be_one(one: MessageId | None, other: MessageId | None) -> bool:
     """Whether two deaths with these messages may have one cause: with other bytes each time, or behind a message."""
     if one is None or other is None:
         return one is other

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.poison import Caution, HandledMessage, Letter
+from rayshot.protocol.poison import Caution, MessageId, Poison
 
 TIMES_MAX = 100
 """So many rollbacks for one process are remembered; a pause is the longest one long before."""
@@ -107,7 +107,7 @@ class ProcessLost:
     detail: str
     at: float
     hopeless: bool = False
-    handled: HandledMessage | None = None
+    handled: MessageId | None = None
 
     def __post_init__(self) -> None:
         assert self.life >= 1, f"life is {self.life}, not at least 1"
@@ -194,7 +194,7 @@ class LifeBegan:
     life: int
     processes: tuple[str, ...]
     past: Past
-    over: frozenset[Letter] = frozenset()
+    over: frozenset[Poison] = frozenset()
 
     def __post_init__(self) -> None:
         assert self.life > 1, f"life is {self.life}, and no rollback begins the first one"
@@ -390,7 +390,7 @@ class BeginLife:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeCare:
+class WatchForPoison:
     """In this life these processes handle their messages so, also those that are begun later; see `poison`."""
 
     life: int
@@ -440,4 +440,4 @@ class StopSystem:
     savepoint: SnapshotId | None = None
 
 
-RecoveryEffect = StopHandlers | BeginLife | TakeCare | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem
+RecoveryEffect = StopHandlers | BeginLife | WatchForPoison | LoadProcess | MarkLife | ResumeLife | Pause | StopSystem

@@ -44,7 +44,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.poison import HandledMessage, Letter, Suspicion
+from rayshot.protocol.poison import MessageId, Poison, Suspicion
 from rayshot.protocol.recovering import (
     Began,
     BeginLife,
@@ -77,8 +77,8 @@ from rayshot.protocol.recovering import (
     StopHandlers,
     StopSystem,
     StopWanted,
-    TakeCare,
     TookOver,
+    WatchForPoison,
 )
 
 RETRY_PAUSE_S = 1.0
@@ -216,7 +216,7 @@ class Recovery:
         self._suspicion = Suspicion(self.policy.fruitless_max, self.policy.dead_letters)
 
     @property
-    def letters(self) -> frozenset[Letter]:
+    def letters(self) -> frozenset[Poison]:
         """The messages that became dead letters, as far as no snapshot is known to hold them as handled."""
         return frozenset(self._suspicion.letters)
 
@@ -293,7 +293,7 @@ class Recovery:
         return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
 
     def _go_back(
-        self, process: str | None, detail: str, at: float, handled: HandledMessage | None = None
+        self, process: str | None, detail: str, at: float, handled: MessageId | None = None
     ) -> tuple[RecoveryEffect, ...]:
         """End this life."""
         if not self.policy.goes_back:
@@ -305,7 +305,7 @@ class Recovery:
             match self._suspicion.judge(process, handled, self._past.losses, self._past.led_nowhere(process)):
                 case str(why):
                     return self._stop(f"{detail}; {why}", process)
-                case Letter(_, message):
+                case Poison(_, message):
                     detail = f"{detail}; {process} does not live through {message}, which becomes a dead letter"
         self.phase, self.detail, self.lost, self._refusals = Phase.WAITING, detail, process, 0
         self._forget_loads()
@@ -359,8 +359,8 @@ class Recovery:
         self._evicted.clear()
         self._suspicion.letters -= event.over
         cautions = self._suspicion.cautions(event.past.losses)
-        care = (TakeCare(self.life, cautions),) if cautions else ()
-        return (*care, *self._load(event.processes))
+        watch = (WatchForPoison(self.life, cautions),) if cautions else ()
+        return (*watch, *self._load(event.processes))
 
     def _load(self, processes: tuple[str, ...]) -> tuple[RecoveryEffect, ...]:
         """Begin and load all these processes, of which the life consists."""

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from rayshot.protocol.poison import ALL_MAX, LETTERS_MAX, OTHERS_MAX, Caution, HandledMessage, Letter, Suspicion
+from rayshot.protocol.poison import ALL_MAX, LETTERS_MAX, OTHERS_MAX, Caution, MessageId, Poison, Suspicion
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
@@ -19,7 +19,7 @@ from rayshot.protocol.recovering import (
     RecoveryEffect,
     RecoveryPolicy,
     StopSystem,
-    TakeCare,
+    WatchForPoison,
 )
 from rayshot.protocol.recovery import Recovery
 from tests.protocol.running import running
@@ -27,8 +27,8 @@ from tests.protocol.running import running
 AT = 1000.0
 
 
-def message(number: int, digest: bytes = b"", *, removable: bool = True) -> HandledMessage:
-    return HandledMessage("driver:x", number, digest or bytes([number]), "eat", removable)
+def message(number: int, digest: bytes = b"", *, removable: bool = True) -> MessageId:
+    return MessageId("driver:x", number, digest or bytes([number]), "eat", removable)
 
 
 def suspicion(*, dead_letters: bool = True, fruitless_max: int = 3) -> Suspicion:
@@ -42,7 +42,7 @@ class Row:
     blame: Suspicion
     past: Past = field(default_factory=Past)
 
-    def lose(self, process: str, handled: HandledMessage | None = None) -> str | Letter | None:
+    def lose(self, process: str, handled: MessageId | None = None) -> str | Poison | None:
         """What is judged of a loss; the system goes back behind it."""
         verdict = self.blame.judge(process, handled, self.past.losses, self.past.led_nowhere(process))
         self.past = self.past.gone_back(AT, process)
@@ -57,8 +57,8 @@ class Row:
         return dict(self.blame.cautions(self.past.losses))
 
 
-def careful(process: str = "bob", *, dead_letters: bool = True, fruitless_max: int = 3) -> Row:
-    """Behind so many losses of a process that it is careful."""
+def watched(process: str = "bob", *, dead_letters: bool = True, fruitless_max: int = 3) -> Row:
+    """Behind so many losses of a process that it is watched."""
     row = Row(suspicion(dead_letters=dead_letters, fruitless_max=fruitless_max))
     assert [row.lose(process) for _ in range(fruitless_max - 1)] == [None] * (fruitless_max - 1)
     return row
@@ -67,7 +67,7 @@ def careful(process: str = "bob", *, dead_letters: bool = True, fruitless_max: i
 # Single decisions ---------------------------------------------------------------------------------------------------
 
 
-def test_who_was_lost_twice_in_a_row_is_careful_and_nobody_else() -> None:
+def test_who_was_lost_twice_in_a_row_is_watched_and_nobody_else() -> None:
     row = Row(suspicion())
     assert row.cautions == {}
     row.lose("bob")
@@ -80,7 +80,7 @@ def test_who_was_lost_twice_in_a_row_is_careful_and_nobody_else() -> None:
 
 
 def test_who_was_lost_before_there_was_progress_is_not_careful() -> None:
-    row = careful("alice")
+    row = watched("alice")
     row.commit(2)
     row.lose("bob")
     row.lose("bob")
@@ -88,28 +88,28 @@ def test_who_was_lost_before_there_was_progress_is_not_careful() -> None:
 
 
 def test_the_message_at_two_deaths_in_a_row_is_the_poison() -> None:
-    row = careful()
+    row = watched()
     assert row.lose("bob", message(7)) is None
-    assert row.lose("bob", message(7)) == Letter("bob", message(7))
+    assert row.lose("bob", message(7)) == Poison("bob", message(7))
     assert row.cautions == {"bob": Caution(says=True, letters=(message(7),))}
 
 
 @pytest.mark.parametrize(
     "between", [None, message(8), message(7, b"other bytes under the same number"), replace(message(7), sender="alice")]
 )
-def test_a_death_with_another_message_or_with_none_between_breaks_the_row(between: HandledMessage | None) -> None:
-    row = careful()
-    assert not any(isinstance(row.lose("bob", handled), Letter) for handled in (message(7), between, message(7)))
+def test_a_death_with_another_message_or_with_none_between_breaks_the_row(between: MessageId | None) -> None:
+    row = watched()
+    assert not any(isinstance(row.lose("bob", handled), Poison) for handled in (message(7), between, message(7)))
 
 
 def test_deaths_of_others_between_do_not_break_it() -> None:
-    row = careful()
+    row = watched()
     assert [row.lose("bob", message(7)), row.lose("alice")] == [None, None]
-    assert row.lose("bob", message(7)) == Letter("bob", message(7))
+    assert row.lose("bob", message(7)) == Poison("bob", message(7))
 
 
 def test_without_dead_letters_the_poison_is_named_and_the_system_stops() -> None:
-    row = careful(dead_letters=False)
+    row = watched(dead_letters=False)
     row.lose("bob", message(7))
     assert row.lose("bob", message(7)) == (
         "bob was lost twice in a row while it handled message 7 from driver:x (.eat): going back 3 times led nowhere, "
@@ -118,7 +118,7 @@ def test_without_dead_letters_the_poison_is_named_and_the_system_stops() -> None
 
 
 def test_what_cannot_be_left_out_stops_the_system() -> None:
-    row = careful()
+    row = watched()
     row.lose("bob", message(1, removable=False))
     why = row.lose("bob", message(1, removable=False))
     assert isinstance(why, str)
@@ -127,10 +127,10 @@ def test_what_cannot_be_left_out_stops_the_system() -> None:
 
 @pytest.mark.parametrize("dead_letters", [False, True])
 def test_a_row_without_a_name_ends_and_the_last_message_is_said(*, dead_letters: bool) -> None:
-    row = careful(dead_letters=dead_letters)
+    row = watched(dead_letters=dead_letters)
     assert row.lose("bob") is None
     assert row.lose("bob") == "going back 3 times led nowhere, so once more would not either"
-    row = careful(dead_letters=dead_letters)
+    row = watched(dead_letters=dead_letters)
     assert row.lose("bob", message(7, b"some bytes")) is None
     why = row.lose("bob", message(7, b"others, as it has the time in it"))
     assert isinstance(why, str)
@@ -139,7 +139,7 @@ def test_a_row_without_a_name_ends_and_the_last_message_is_said(*, dead_letters:
 
 @pytest.mark.acceptance("P1")
 def test_deaths_with_another_message_each_time_do_not_add_up_but_end_at_last() -> None:
-    row = careful()
+    row = watched()
     verdicts = [row.lose("bob", message(number)) for number in range(1, OTHERS_MAX + 5)]
     assert verdicts[:-1] == [None] * (OTHERS_MAX + 3)
     assert isinstance(verdicts[-1], str)
@@ -156,14 +156,14 @@ def test_two_that_die_by_turns_each_get_to_name_their_poison_twice(commits: int)
             says = row.cautions.get(process, Caution(says=False)).says
             assert row.lose(process, poison if says else None) is None
             row.commit(commits)
-    assert row.lose("bob", message(7)) == Letter("bob", message(7))
-    assert row.lose("alice", message(9)) == Letter("alice", message(9))
+    assert row.lose("bob", message(7)) == Poison("bob", message(7))
+    assert row.lose("alice", message(9)) == Poison("alice", message(9))
 
 
 @pytest.mark.acceptance("P1")
 def test_a_poison_is_found_though_a_snapshot_comes_in_each_life_before_it() -> None:
     for dead_letters in (False, True):
-        row = careful(dead_letters=dead_letters)
+        row = watched(dead_letters=dead_letters)
         row.commit()
         assert row.lose("bob", message(7)) is None
         row.commit()
@@ -171,13 +171,13 @@ def test_a_poison_is_found_though_a_snapshot_comes_in_each_life_before_it() -> N
 
 
 def test_a_letter_begins_the_count_anew_but_there_are_few_in_a_row_for_one_actor() -> None:
-    row = careful()
+    row = watched()
     for number in range(1, LETTERS_MAX + 1):
         for process in ("alice", "bob"):
             if number == 1 and process == "alice":
                 assert [row.lose("alice"), row.lose("alice")] == [None, None]
             assert row.lose(process, message(number)) is None
-            assert row.lose(process, message(number)) == Letter(process, message(number))
+            assert row.lose(process, message(number)) == Poison(process, message(number))
     row.lose("bob", message(50))
     why = row.lose("bob", message(50))
     assert isinstance(why, str)
@@ -185,24 +185,24 @@ def test_a_letter_begins_the_count_anew_but_there_are_few_in_a_row_for_one_actor
 
 
 def test_progress_forgets_the_row_but_not_the_letters() -> None:
-    row = careful()
+    row = watched()
     row.lose("bob", message(7))
     row.lose("bob", message(7))
     row.commit(2)
     row.lose("alice")
     assert row.cautions == {"bob": Caution(says=False, letters=(message(7),))}
-    row.blame.letters -= {Letter("bob", message(7))}
+    row.blame.letters -= {Poison("bob", message(7))}
     assert row.cautions == {}
 
 
 def test_who_takes_over_knows_no_names_and_finds_them_anew() -> None:
-    row = Row(suspicion(), careful().past.gone_back(AT, "bob").gone_back(AT, "bob"))
+    row = Row(suspicion(), watched().past.gone_back(AT, "bob").gone_back(AT, "bob"))
     row.blame.take_over(row.past.losses)
     assert row.cautions == {"bob": Caution(says=True)}
     assert row.lose("bob") is None, "it had told the coordinator that died"
     assert row.lose("bob", message(7)) is None
-    assert row.lose("bob", message(7)) == Letter("bob", message(7))
-    row = Row(suspicion(dead_letters=False), careful().past.gone_back(AT, "bob"))
+    assert row.lose("bob", message(7)) == Poison("bob", message(7))
+    row = Row(suspicion(dead_letters=False), watched().past.gone_back(AT, "bob"))
     row.blame.take_over(row.past.losses)
     assert row.lose("bob") == "going back 3 times led nowhere, so once more would not either"
 
@@ -231,14 +231,14 @@ def test_the_machine_goes_back_once_more_and_takes_care_before_it_loads() -> Non
     assert effects[-1] == BeginLife(
         4, "bob", "bob died; bob does not live through message 7 from driver:x (.eat), which becomes a dead letter"
     )
-    assert machine.letters == {Letter("bob", message(7))}
+    assert machine.letters == {Poison("bob", message(7))}
     caution = {"bob": Caution(says=True, letters=(message(7),))}
-    assert machine.handle(LifeBegan(5, ("bob",), past)) == (TakeCare(5, caution), LoadProcess(5, "bob", 1))
+    assert machine.handle(LifeBegan(5, ("bob",), past)) == (WatchForPoison(5, caution), LoadProcess(5, "bob", 1))
     over = LifeBegan(6, ("bob",), past.gone_back(AT * 9, None), over=machine.letters)
     machine.handle(ProcessLoaded(5, "bob", 1))
     machine.handle(LifeMarked(5))
     machine.handle(ProcessLost(5, "bob", 1, "bob died", AT * 9))
-    assert machine.handle(over) == (TakeCare(6, {"bob": Caution(says=True)}), LoadProcess(6, "bob", 1))
+    assert machine.handle(over) == (WatchForPoison(6, {"bob": Caution(says=True)}), LoadProcess(6, "bob", 1))
     assert machine.letters == frozenset()
 
 
@@ -271,7 +271,7 @@ class World:
     handled: Counter[str] = field(default_factory=Counter)
     stored: Counter[str] = field(default_factory=Counter)
     left_out: set[tuple[str, int]] = field(default_factory=set)
-    deaths: dict[str, list[HandledMessage | None]] = field(default_factory=dict)
+    deaths: dict[str, list[MessageId | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.machine = running(1, self.policy)
@@ -302,14 +302,14 @@ class World:
         else:
             self.handled[actor] += 1
 
-    def lose(self, actor: str, handled: HandledMessage | None) -> None:
+    def lose(self, actor: str, handled: MessageId | None) -> None:
         before, machine = self.machine.letters, self.machine
         deaths = self.deaths.setdefault(actor, [])
         deaths.append(handled)
         at = AT * self.lives
         effects = machine.handle(ProcessLost(self.lives, actor, 1, f"{actor} died", at, handled=handled))
         for letter in machine.letters - before:
-            assert letter == Letter(actor, handled) if handled else False, f"{letter} is of another actor"
+            assert letter == Poison(actor, handled) if handled else False, f"{letter} is of another actor"
             assert deaths[-2:] == [handled, handled], f"{letter} was handled at {deaths}"
         match effects:
             case (StopSystem(_, why),):
@@ -320,7 +320,7 @@ class World:
         self.handled = self.stored.copy()
         over = frozenset(one for one in machine.letters if self.stored[one.process] >= one.message.number)
         for effect in machine.handle(LifeBegan(self.lives, ACTORS, self.past, over)):
-            if isinstance(effect, TakeCare):
+            if isinstance(effect, WatchForPoison):
                 self.cautions = dict(effect.cautions)
                 break
         else:

@@ -75,7 +75,7 @@ def test_it_stays_out_of_later_lives_until_a_snapshot_holds_it_and_is_still_list
         assert letters(system) == [("eater", 3, "eat")]
         for _ in range(2):
             system.snapshot()
-    cautions = lambda coordinator: dict(coordinator._life.caring.cautions)  # noqa: E731
+    cautions = lambda coordinator: dict(coordinator._life.poison.cautions)  # noqa: E731
     assert ray.get(system._identity.coordinator.__ray_call__.remote(cautions)) == {}
 
 
@@ -185,14 +185,14 @@ def test_care_ends_with_the_second_snapshot_of_a_life(new_system, tmp_path):
     eater.eat.tell("poison")
     until_it_runs(system, 5)
     system.wait_until_running(30)
-    is_careful = lambda host: ray.get(host.__ray_call__.remote(lambda self: self._worker._care is not None))  # noqa: E731
+    is_watched = lambda host: ray.get(host.__ray_call__.remote(lambda self: self._worker._poison_watch is not None))  # noqa: E731
     host = ray.get(system._identity.coordinator.actors.remote())["eater"]
     ray.get(eater.read.remote())
-    assert is_careful(host)
+    assert is_watched(host)
     for _ in range(2):
         system.snapshot()
     ray.get(eater.read.remote())
-    assert not is_careful(host)
+    assert not is_watched(host)
 
 
 def test_large_arguments_and_references_are_handled_with_care_too(new_system, tmp_path):
@@ -240,7 +240,7 @@ def test_a_coordinator_that_comes_later_finds_the_poison_again(new_system, tmp_p
 
 
 @pytest.mark.wide("slow")
-def test_a_coordinator_that_dies_while_an_actor_is_careful_delays_nothing_for_long(new_system, tmp_path):
+def test_a_coordinator_that_dies_while_an_actor_is_watched_delays_nothing_for_long(new_system, tmp_path):
     system, eater = fed(new_system, tmp_path)
     eater.eat.tell("poison")
     until_it_runs(system, 3)

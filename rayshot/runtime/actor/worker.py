@@ -18,9 +18,9 @@ from rayshot.model.hook_calls import Interruption, does_not_end, tell_of_restore
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
-from rayshot.runtime.actor.care import Care
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
+from rayshot.runtime.actor.poison_watch import PoisonWatch
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.door.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
@@ -55,7 +55,7 @@ class Worker:
         self._restored: Future[None] | None = None
         self._at_rest = threading.Event()
         caution = process.identity.cautions.get(process.name)
-        self._care = None if caution is None else Care(process, caution)
+        self._poison_watch = None if caution is None else PoisonWatch(process, caution)
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
     def start(self) -> None:
@@ -101,10 +101,10 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                if self._care is None:
+                if self._poison_watch is None:
                     self._handle_all(delivery)
                 else:
-                    self._handle_with_care(self._care, delivery)
+                    self._handle_watched(self._poison_watch, delivery)
         except Interruption:
             log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
@@ -151,7 +151,7 @@ class Worker:
                     take = channels.mailbox.take if self._cell.born else channels.mailbox.take_creation
                     delivery = take(limits)
                     if delivery is not None:
-                        return delivery if self._care is None else channels.mailbox.cut_to_one()
+                        return delivery if self._poison_watch is None else channels.mailbox.cut_to_one()
                 recording.forget_overdue()
                 self.idle = True
                 runner.wake.wait(self._patience())
@@ -207,10 +207,10 @@ class Worker:
         mailbox.position = number
         mailbox.finish()
 
-    def _handle_with_care(self, care: Care, delivery: Delivery) -> None:
-        care.handle(delivery, self._handle_all)
-        if care.is_over:
-            self._care = None
+    def _handle_watched(self, watch: PoisonWatch, delivery: Delivery) -> None:
+        watch.handle(delivery, self._handle_all)
+        if watch.is_over:
+            self._poison_watch = None
 
     def _number_now(self) -> int:
         """The number of the message that is handled now; 0 between two batches.

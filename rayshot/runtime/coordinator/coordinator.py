@@ -19,7 +19,7 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.poison import HandledMessage
+from rayshot.protocol.poison import MessageId
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.draining import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
@@ -164,16 +164,16 @@ class Coordinator:
             life.died(name, detail)
 
     @door.method("control", again=True)
-    def begins(self, name: str, incarnation: int, message: HandledMessage) -> bool:
-        """A careful actor is about to handle this message. Returns False if it need not be careful any more."""
+    def begins(self, name: str, incarnation: int, message: MessageId) -> bool:
+        """A watched actor is about to handle this message. Returns False if it need not be watched any more."""
         life = self._life_of(incarnation)
-        return life is not None and life.caring.begins(name, message)
+        return life is not None and life.poison.begins(name, message)
 
     @door.method("control", again=True)
     def ends(self, name: str, incarnation: int) -> None:
-        """A careful actor has handled its message."""
+        """A watched actor has handled its message."""
         if (life := self._life_of(incarnation)) is not None:
-            life.caring.ends(name)
+            life.poison.ends(name)
 
     @door.method("control", again=True)
     def passed_over(self, letter: DeadLetter, incarnation: int) -> None:

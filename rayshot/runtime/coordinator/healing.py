@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from rayshot.errors import ConfigError, Damaged, Fenced, RayshotError, StoreError
 from rayshot.log.records import RollbackRecord
-from rayshot.protocol.poison import Letter
+from rayshot.protocol.poison import Poison
 from rayshot.protocol.recovering import (
     BeginLife,
     Defect,
@@ -38,8 +38,8 @@ from rayshot.protocol.recovering import (
     StopHandlers,
     StopSystem,
     StopWanted,
-    TakeCare,
     TookOver,
+    WatchForPoison,
 )
 from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.runtime.coordinator.committer import new_writer
@@ -201,7 +201,7 @@ class Healer:
         """A host of a life died, or its actor failed."""
         at = time.time()
         with self.lock:
-            handled = self._life.caring.handled_by(name) if life == self._life.incarnation else None
+            handled = self._life.poison.handled_by(name) if life == self._life.incarnation else None
             start = self._loader.starts.get(name, 1)
             self.hear(ProcessLost(life, name, start, detail or "it died", at, handled=handled))
 
@@ -233,8 +233,8 @@ class Healer:
                 self._stopwatch = Stopwatch(event.at)
                 self._leave_life(lost)
                 self._stopwatch.lap("stop")
-            case TakeCare(_, cautions):
-                self._life.caring.cautions = cautions
+            case WatchForPoison(_, cautions):
+                self._life.poison.cautions = cautions
             case ResumeLife():
                 failpoint("before_resume_life")
                 self._life.resume()
@@ -369,7 +369,7 @@ class Healer:
         for living in behind:  # they were made behind the snapshot
             door.kill(living.host)
 
-    def _is_over(self, letter: Letter, plan: "LoadPlan | None") -> bool:
+    def _is_over(self, letter: Poison, plan: "LoadPlan | None") -> bool:
         """Whether the snapshot of the life that begins holds this message as handled, or nobody can tell it again."""
         if plan is None:
             return False

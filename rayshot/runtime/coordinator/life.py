@@ -24,12 +24,12 @@ from rayshot.protocol.recovering import (
     TookOver,
 )
 from rayshot.protocol.recovery import Phase
-from rayshot.runtime.coordinator.caring import Caring
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.evictions import FRUITLESS_MAX, Evictions
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.notifications import DurableNumbers, Notifications, holds_of_cut, holds_of_manifest
+from rayshot.runtime.coordinator.poison_detection import PoisonDetection
 from rayshot.runtime.coordinator.requests import Committed, Request
 from rayshot.runtime.coordinator.starter import Starter
 from rayshot.runtime.coordinator.system_lock import SystemLock
@@ -79,7 +79,7 @@ class Life:
     by a rollback, and this is what it goes on from.
 
     `committer` writes to the storage, `runner` has the snapshots, `members` the processes, `window` the tracing,
-    `starter` the program that starts the life, `notifications` what drivers must hear, `caring` what careful actors do,
+    `starter` the program that starts the life, `notifications` what drivers must hear, `poison` what watched actors do,
     `evictions` what drivers no longer keep.
     `end` says why the life is over, None while it is not: the system has stopped, or goes back to a snapshot.
     """
@@ -104,7 +104,7 @@ class Life:
         self.end: Stop | None = None
         self._joining = threading.Lock()
         self._came_from = came_from
-        self.caring = Caring()
+        self.poison = PoisonDetection()
         self.members = Members(system, self.issuer, storage, self.died, self.lock)
         self.window = TraceWindow(self.members, always=bool(settings.trace))
         self.notifications = Notifications(self.incarnation, self.identity)
@@ -117,7 +117,7 @@ class Life:
     def identity(self) -> HostIdentity:
         """The identity for hosts of this life."""
         identity = self._settings.identity(self.incarnation, self._own, self.runner.config)
-        return replace(identity, cautions=self.caring.cautions) if self.caring.cautions else identity
+        return replace(identity, cautions=self.poison.cautions) if self.poison.cautions else identity
 
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
@@ -284,7 +284,7 @@ class Life:
         assert self.lock.is_held, "a life is resumed under the lock"
         if self._came_from is None:
             self.metrics.restored()
-        self.caring.resumed()
+        self.poison.resumed()
         self.members.tell_all("resume")
         self.runner.begin_life()
         if self._came_from is not None:
@@ -310,7 +310,7 @@ class Life:
     def committed(self, holds: DurableNumbers | None) -> None:
         """Tell all others of a snapshot of which the life has heard."""
         assert not self.lock.is_held, "notes are struck without the lock"
-        self.caring.committed()
+        self.poison.committed()
         if holds is not None:
             self.evictions.strike()
             self.members.forget_fit()

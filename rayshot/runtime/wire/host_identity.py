@@ -21,7 +21,7 @@ class HostIdentity:
     `heals`: the system goes back to its last snapshot by itself, so drivers keep what it would have to hear again.
     Then `options` are the options with which Ray made the host, as a snapshot does not hold all of their values.
     `maker` is the driver that made the host, if one did.
-    `cautions` says which actors handle their messages with care in this life, see `protocol.poison`.
+    `cautions` says which actors are watched for poison in this life, see `protocol.poison`.
     `hash_seed` is the seed of `hash()` with which hosts are made, None if each process has its own.
     """
 

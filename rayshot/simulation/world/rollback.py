@@ -29,8 +29,8 @@ from rayshot.protocol.recovering import (
     ResumeLife,
     StopHandlers,
     StopSystem,
-    TakeCare,
     TookOver,
+    WatchForPoison,
 )
 from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.choices import Choices
@@ -158,7 +158,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
                     self.push(self.on_stop_handlers, process, life)
             case BeginLife():
                 self.push(self.on_begin_life, decider, effect)
-            case TakeCare():
+            case WatchForPoison():
                 pass  # no message of a world ends its process
             case LoadProcess():
                 self.push(self.on_load, decider, effect)

@@ -1,4 +1,4 @@
-"""A careful actor without Ray: what it says of its messages, in which order, and what it passes over."""
+"""A watched actor without Ray: what it says of its messages, in which order, and what it passes over."""
 
 import threading
 from dataclasses import replace
@@ -11,14 +11,14 @@ from rayshot.errors import PoisonMessage, SystemRecovering
 from rayshot.format.codec import Frame
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.poison import Caution, HandledMessage
+from rayshot.protocol.poison import Caution, MessageId
 from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
-from rayshot.runtime.coordinator import caring
-from rayshot.runtime.coordinator.caring import COMMITS, Caring
+from rayshot.runtime.coordinator import poison_detection
+from rayshot.runtime.coordinator.poison_detection import COMMITS, PoisonDetection
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.packets import pack_packet
 from tests.runtime.one_process import CODEC, identity_of
@@ -46,10 +46,10 @@ story = []
 
 
 class Coordinator:
-    """Answers at once; `care_ends` says behind how many messages nobody need be careful any more."""
+    """Answers at once; `watch_ends` says behind how many messages nobody need be watched any more."""
 
-    def __init__(self, care_ends=10**9):
-        self._left = care_ends
+    def __init__(self, watch_ends=10**9):
+        self._left = watch_ends
         self.held = False
         for name in ("begins", "ends", "passed_over", "failed", "join"):
             setattr(self, name, SimpleNamespace(remote=getattr(self, f"_{name}")))
@@ -77,7 +77,7 @@ class Coordinator:
 
 @pytest.fixture
 def alice(monkeypatch):
-    """Makes a careful actor with a mailbox; returns its process, and what puts messages of a sender there."""
+    """Makes a watched actor with a mailbox; returns its process, and what puts messages of a sender there."""
     processes, coordinators = [], []
     before = swap_port(None)
 
@@ -146,11 +146,11 @@ def test_it_says_each_message_before_it_handles_it_and_again_behind(alice):
 
 
 def test_when_care_is_over_it_handles_batches_as_always(alice):
-    process, put, host = alice(Caution(says=True), Coordinator(care_ends=3))
+    process, put, host = alice(Caution(says=True), Coordinator(watch_ends=3))
     put(SENDERS[0], *(eat(number) for number in range(100)))
     eventually(process.is_done)
     assert len(said()) == 4, "the creation, two messages, and the one at whose beginning it heard so"
-    assert host._worker._care is None
+    assert host._worker._poison_watch is None
     assert process.cell.instance.eaten == list(range(100))
 
 
@@ -193,15 +193,15 @@ def test_a_caller_of_what_it_passes_over_gets_an_error(alice):
 
 
 def test_what_a_dead_driver_has_not_brought_is_awaited_no_longer(alice):
-    gone = (HandledMessage(SENDERS[1], 2, b""), HandledMessage(SENDERS[1], 9, b""))
+    gone = (MessageId(SENDERS[1], 2, b""), MessageId(SENDERS[1], 9, b""))
     process, put, host = alice(Caution(says=False, letters=gone))
     put(SENDERS[1], eat(1), eat(2))
     eventually(process.is_done)
-    assert list(host._worker._care._letters) == [(SENDERS[1], 9)]
+    assert list(host._worker._poison_watch._letters) == [(SENDERS[1], 9)]
     with process.runner.lock:
         process.dead_drivers.close(SENDERS[1])
     put(SENDERS[0], eat(3))
-    eventually(lambda: host._worker._care is None)
+    eventually(lambda: host._worker._poison_watch is None)
     assert process.cell.instance.eaten == [1, 2, 3]
 
 
@@ -244,7 +244,7 @@ def test_at_random_it_passes_over_its_letters_and_over_nothing_else(alice, says)
         assert {sender: [what for what in eaten if by[what] == sender] for sender in SENDERS} == expected
         passed = [(one[1].sender, one[1].number) for one in story if one[0] == "passes over"]
         assert sorted(passed) == sorted(out)
-        assert says or host._worker._care is None, "nothing is left to pass over"
+        assert says or host._worker._poison_watch is None, "nothing is left to pass over"
 
 
 # Parts --------------------------------------------------------------------------------------------------------------
@@ -268,18 +268,18 @@ def test_of_a_delivery_only_one_message_is_handled_and_the_others_wait_before_al
 
 def test_the_coordinator_ends_the_care_of_a_life_with_its_second_snapshot_or_after_a_while(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(caring, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    message = HandledMessage("driver:x", 7, b"digest")
+    monkeypatch.setattr(poison_detection, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    message = MessageId("driver:x", 7, b"digest")
 
-    def careful():
-        found = Caring()
+    def watched():
+        found = PoisonDetection()
         found.cautions = {"alice": Caution(says=True), "bob": Caution(says=False)}
         found.resumed()
         assert found.begins("alice", message)
         assert found.handled_by("alice") == message
         return found
 
-    one = careful()
+    one = watched()
     assert not one.begins("bob", message)
     assert not one.begins("carol", message)
     one.ends("alice")
@@ -287,7 +287,7 @@ def test_the_coordinator_ends_the_care_of_a_life_with_its_second_snapshot_or_aft
     for commits in range(1, COMMITS + 1):
         one.committed()
         assert one.begins("alice", message) == (commits < COMMITS)
-    assert one.handled_by("alice") is None, "who is not careful any more names nothing"
-    two = careful()
-    now[0] += caring.CAREFUL_S
+    assert one.handled_by("alice") is None, "who is not watched any more names nothing"
+    two = watched()
+    now[0] += poison_detection.WATCHED_S
     assert not two.begins("alice", message)

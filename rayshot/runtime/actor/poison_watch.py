@@ -1,4 +1,4 @@
-"""How an actor handles its messages in a life that is careful; see `protocol.poison`.
+"""How an actor handles its messages in a life that is watched; see `protocol.poison`.
 
 It handles one message at a time, and asks the coordinator before each: the answer comes when the coordinator knows the
 message, so it knows what the actor was doing if its process dies. This costs each message two calls.
@@ -12,7 +12,7 @@ from typing import Any
 from rayshot.errors import PoisonMessage
 from rayshot.format.codec import CALL, PICKLED, method_of
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.protocol.poison import Caution, HandledMessage
+from rayshot.protocol.poison import Caution, MessageId
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.door import door
@@ -22,8 +22,8 @@ LOOK_S = 0.1
 """An actor that waits for its coordinator looks so often whether the life is over: then nobody may answer."""
 
 
-class Care:
-    """The care of one actor in one life. Call everything on the thread of its handlers."""
+class PoisonWatch:
+    """The watch over one actor in one life. Call everything on the thread of its handlers."""
 
     def __init__(self, process: ActorProcess, caution: Caution) -> None:
         self._process = process
@@ -54,7 +54,7 @@ class Care:
         is_lost = sender in process.dead_drivers and process.runner.participant.arrived(sender) < number
         return not is_lost and process.channels.mailbox.processed.get(sender, 0) < number
 
-    def _handle_known(self, delivery: Delivery, message: HandledMessage, handle: Callable[[Delivery], None]) -> None:
+    def _handle_known(self, delivery: Delivery, message: MessageId, handle: Callable[[Delivery], None]) -> None:
         process = self._process
         of = process.name, process.identity.incarnation
         self._says = bool(self._answer(self._coordinator.begins.remote(*of, message)))
@@ -66,7 +66,7 @@ class Care:
         elif self._says:
             self._answer(self._coordinator.ends.remote(*of))
 
-    def _read(self, delivery: Delivery) -> tuple[HandledMessage, list[Any]]:
+    def _read(self, delivery: Delivery) -> tuple[MessageId, list[Any]]:
         sender, frame = delivery.sender, delivery.frame
         assert frame.count == 1, f"{frame.count} messages are handled at once"
         fields = next(iter(self._process.codec.unpacker(frame.body)))
@@ -75,9 +75,9 @@ class Care:
         digest.update(repr([(slot.kind, slot.size) for slot in slots]).encode())
         removable = isinstance(fields[0], str) or fields[0] in (PICKLED, CALL)
         method = method_of(fields) if removable else ""
-        return HandledMessage(sender, frame.first, digest.digest(), method, removable), fields
+        return MessageId(sender, frame.first, digest.digest(), method, removable), fields
 
-    def _pass_over(self, delivery: Delivery, message: HandledMessage, fields: list[Any]) -> None:
+    def _pass_over(self, delivery: Delivery, message: MessageId, fields: list[Any]) -> None:
         process, mailbox = self._process, self._process.channels.mailbox
         life = process.identity.incarnation
         why = f"actor {process.name!r} was lost twice in a row while it handled {message}: it passes over it"
