@@ -28,7 +28,7 @@ from rayshot.model import current, port
 from rayshot.model.event_loop import Coroutines
 from rayshot.proving.proofs import ProofTask
 from rayshot.proving.trial import TrialAnswer
-from rayshot.runtime.actor.embodiment import Embodiment
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.coordinator.requests import Request
 from rayshot.runtime.door import (
     class_tables,
@@ -153,7 +153,7 @@ def _replaced():
     for kind in (Request, ProofTask):  # dataclasses keep there how they make their events
         cells = [cell for cell in kind.__init__.__closure__ if cell.cell_contents is threading.Event]
         found += [(cell, "cell_contents", threads.Event) for cell in cells]
-    for function in (Embodiment.begin, Embodiment.leave):
+    for function in (Incarnation.begin, Incarnation.leave):
         assert function.__defaults__ == (os._exit,)
         found.append((function, "__defaults__", (lambda _code: Present.cluster.end_here(),)))
     found.append((Silence.__init__, "__defaults__", (None, _asking("kill"))))

@@ -11,8 +11,8 @@ from rayshot.model.child_names import child_name
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor import spawning
-from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.wire.packets import pack_packet
@@ -68,7 +68,7 @@ def maker(monkeypatch):
         swap_port(lambda: process)
         processes.append(process)
         host = Host.__new__(Host)
-        host._embodiment = Embodiment(process, Worker(process))
+        host._incarnation = Incarnation(process, Worker(process))
         host._worker.start()
         specification = ActorSpecification.of(Maker, {}).pack()
         first = [CODEC.create(specification, CREATION), *(CODEC.tell(*tell) for tell in batches[0])]

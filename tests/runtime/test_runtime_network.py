@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rayshot.protocol.events import BatchAcknowledged
 from rayshot.protocol.identity import CHANDY_LAMPORT, COORDINATOR, SnapshotId
 from rayshot.runtime.actor.channels import ActorChannel, Channels
-from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
 from rayshot.runtime.channel.transport import OutChannel
@@ -61,7 +61,7 @@ def test_a_host_takes_nothing_that_was_sent_in_another_life():
 def test_a_host_that_is_told_twice_to_go_back_to_the_same_life_does_so_once(monkeypatch):
     with run() as chatting:
         bob = chatting.hosts["bob"]
-        monkeypatch.setattr(Embodiment, "leave", lambda *_: pytest.fail("it has gone back already"))
+        monkeypatch.setattr(Incarnation, "leave", lambda *_: pytest.fail("it has gone back already"))
         plan = SimpleNamespace(snapshot=SnapshotId(1, COORDINATOR, 1))
         assert bob.go_back(Issuer(1, 0), bob._process.identity, plan) == bob._node
 

@@ -12,8 +12,8 @@ from rayshot.format.codec import Frame
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.poison import Caution, MessageId
-from rayshot.runtime.actor.embodiment import Embodiment
 from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
@@ -100,7 +100,7 @@ def alice(monkeypatch):
         swap_port(lambda: process)
         processes.append(process)
         host = Host.__new__(Host)
-        host._embodiment = Embodiment(process, Worker(process))
+        host._incarnation = Incarnation(process, Worker(process))
         sent = dict.fromkeys(SENDERS, 0)
 
         def put(sender, *messages):

@@ -7,7 +7,7 @@ from typing import Any
 from rayshot.format.codec import method_of
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor.embodiment import Embodiment
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.outbox import waiting_in
@@ -22,18 +22,18 @@ class Answering:
     every few seconds, with other questions, so no message has to note when its handler begins.
     """
 
-    _embodiment: Embodiment
+    _incarnation: Incarnation
     _asked_at: dict[SnapshotId, tuple[float, Any]]
     _looked_at: tuple[Any, float] = (None, 0.0)
 
     @property
     def _process(self) -> ActorProcess:
         """What the actor is in the present life. A method reads it once: it may be another one a moment later."""
-        return self._embodiment.process
+        return self._incarnation.process
 
     @property
     def _worker(self) -> Worker:
-        return self._embodiment.worker
+        return self._incarnation.worker
 
     def _look_at_handler(self) -> float:
         """Seconds that the running handler runs at least; 0 if none runs."""

@@ -17,7 +17,7 @@ from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
-from rayshot.runtime.actor.embodiment import Embodiment
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
@@ -50,12 +50,12 @@ class Host(Answering):
         gc.freeze()  # Ray and the modules stay: a collection on the way back looks only at what comes later
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         process = ActorProcess(identity, Host)
-        self._embodiment = Embodiment(process, Worker(process))
+        self._incarnation = Incarnation(process, Worker(process))
         self._ray_name: str = here.actor_name()
         self._options = identity.options
         be_actor(lambda: self._process.own_handle(), identity.name)  # noqa: PLW0108 - of the life in which it is called
         self._ended = threading.Event()
-        self._changing = threading.Condition()  # covers which embodiment there is, and the highest term
+        self._changing = threading.Condition()  # covers which incarnation there is, and the highest term
         self._reloading = threading.Lock()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
         self._highest_counter = self._highest_term = 0
@@ -143,14 +143,14 @@ class Host(Answering):
 
     def _outcome(self, call: bytes, *, durable: bool = False) -> tuple[bytes, Any]:
         while True:
-            embodiment = self._embodiment
+            incarnation = self._incarnation
             try:
-                outcome = embodiment.process.outcomes.fetch(*unpack(call), durable=durable)
+                outcome = incarnation.process.outcomes.fetch(*unpack(call), durable=durable)
             except SystemRecovering:  # the message comes again in the next life, if the snapshot does not hold it
                 with self._changing:
-                    self._changing.wait_for(lambda now=embodiment: self._embodiment is not now or not now.goes_back)  # type: ignore[misc]
+                    self._changing.wait_for(lambda now=incarnation: self._incarnation is not now or not now.goes_back)  # type: ignore[misc]
                 continue
-            identity = embodiment.process.identity
+            identity = incarnation.process.identity
             if not (outcome.tags or identity.heals):
                 return b"", outcome.value
             value = with_news(outcome.value, identity.life, outcome.tags) if outcome.tags else outcome.value
@@ -180,8 +180,8 @@ class Host(Answering):
             time.sleep(LINGER_S / 2)  # the outcomes that were just fetched are still under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
-        embodiment = self._embodiment
-        process = embodiment.process
+        incarnation = self._incarnation
+        process = incarnation.process
         batch, body = unpack_packet(packet)
         with process.runner.lock:
             refusal = _refusal(process, batch.incarnation)
@@ -194,7 +194,7 @@ class Host(Answering):
             process.channels.arrived(batch, body, slots)
             recorded = process.runner.participant.recorded_snapshots
             ended = _ended_tags(process, batch.tags) if batch.tags else ()
-        if embodiment.worker.idle:
+        if incarnation.worker.idle:
             time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
         return Answer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
@@ -348,11 +348,11 @@ class Host(Answering):
         """Become an actor from a snapshot; handle no messages until `resume`."""
         from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
-        embodiment = self._embodiment
-        load_process(embodiment.process, plan)
-        if embodiment.process.cell.born:
-            name_in_logs(embodiment.process.cell.instance)
-        embodiment.worker.tell_of_restore()
+        incarnation = self._incarnation
+        load_process(incarnation.process, plan)
+        if incarnation.process.cell.born:
+            name_in_logs(incarnation.process.cell.instance)
+        incarnation.worker.tell_of_restore()
 
     @door.method("load")
     def go_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
@@ -361,21 +361,21 @@ class Host(Answering):
         Returns the id of the node. A second call for the same life changes nothing if the first one succeeded. Raises
         as `load_process`, and StaleHandle if this host has heard of a later life.
         """
-        from rayshot.runtime.actor.loading import embody  # noqa: PLC0415 - late, as above
+        from rayshot.runtime.actor.loading import next_incarnation  # noqa: PLC0415 - late, as above
 
         with self._reloading:
             if not self._hears(issuer):
                 raise StaleHandle(f"life {issuer.life} of system {identity.system!r} is over")
-            before = self._embodiment
+            before = self._incarnation
             if before.process.identity.incarnation == identity.incarnation:
                 return self._node
             before.leave(SystemRecovering(f"system {identity.system!r} goes back to snapshot {plan.snapshot}"))
-            after = embody(identity, before, plan, Host)
+            after = next_incarnation(identity, before, plan, Host)
             if after.process.cell.born:
                 name_in_logs(after.process.cell.instance)
             after.begin()
             with self._changing:
-                self._embodiment, self._joined_term = after, issuer.term
+                self._incarnation, self._joined_term = after, issuer.term
                 self._asked_at, self._highest_counter = {}, 0
                 self._changing.notify_all()
             return self._node

@@ -16,7 +16,7 @@ from rayshot.places.kinds import open_store
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver, label_of
 from rayshot.proving.fault import is_of_outside
-from rayshot.runtime.actor.embodiment import Embodiment
+from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
@@ -107,7 +107,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
             process.channels.out[process.name].flush()
 
 
-def embody(identity: HostIdentity, before: Embodiment, plan: LoadPlan, host: type) -> Embodiment:
+def next_incarnation(identity: HostIdentity, before: Incarnation, plan: LoadPlan, host: type) -> Incarnation:
     """The actor as it is in the snapshot, in a new life. It handles nothing before it is resumed.
 
     Raises as `load_process`; then nothing was changed.
@@ -118,7 +118,7 @@ def embody(identity: HostIdentity, before: Embodiment, plan: LoadPlan, host: typ
         load_process(process, plan, before.process.outcomes)
     finally:
         hold_port(None)
-    return Embodiment(process, Worker(process))
+    return Incarnation(process, Worker(process))
 
 
 def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:

@@ -23,7 +23,7 @@ hook that says that the actor goes back."""
 
 
 @dataclass(frozen=True)
-class Embodiment:
+class Incarnation:
     """An actor's process in one life, and the worker that runs its handlers."""
 
     process: ActorProcess
