@@ -60,12 +60,12 @@ def test_what_other_threads_send_stands_behind_the_handler_that_runs_and_before_
     unpacker.feed(body)
     for _ in tracer.watch("a", unpacker, body):
         tracer.sent("b")
-        tracer.sent_beside("c")
+        tracer.sent_by_thread("c")
         tracer.sent("b")
-    tracer.sent_beside("b")
-    tracer.sent_beside("c")
+    tracer.sent_by_thread("b")
+    tracer.sent_by_thread("c")
     handle(tracer, "b")
-    tracer.sent_beside("c")
+    tracer.sent_by_thread("c")
     tracer.recorded(FIRST, {"b": 3, "c": 3}, {"a": 1, "b": 1})
     events = bare(read_segment("p", tracer.segment()).events)
     assert events == (
@@ -211,7 +211,7 @@ def test_cut_or_changed_bytes_are_refused_or_read_and_nothing_else(seed):
     tracer = Tracer("p", full=seed % 2 == 0)
     for _ in range(10):
         handle(tracer, chance.choice("abc"), *chance.choices("abc", k=chance.randrange(3)))
-        tracer.sent_beside(chance.choice("abc"))
+        tracer.sent_by_thread(chance.choice("abc"))
         tracer.recorded(FIRST, {}, {})
     data = tracer.segment()
     for _ in range(200):

@@ -268,7 +268,7 @@ def _trace() -> bytes:
     for _ in tracer.watch("alice", unpacker, body):
         tracer.sent("bob")
     tracer.fired(b"due")
-    tracer.sent_beside("bob")
+    tracer.sent_by_thread("bob")
     tracer.recorded(_SNAPSHOT, {"bob": 4}, {"alice": 3})
     tracer.ended()
     return tracer.segment()

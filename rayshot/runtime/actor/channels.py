@@ -14,8 +14,8 @@ from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken,
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.runner import Runner, TransportEffect
 from rayshot.runtime.actor.tracing import Tracing
+from rayshot.runtime.channel.attached_references import Slots, values_size
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.channel.beside import Slots, values_size
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.door import door

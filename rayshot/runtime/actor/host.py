@@ -22,7 +22,7 @@ from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
-from rayshot.runtime.channel.beside import Slots, take_in
+from rayshot.runtime.channel.attached_references import Slots, take_in
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.functions import be_actor, name_in_logs
 from rayshot.runtime.door.sigterm import die_at_sigterm

@@ -73,7 +73,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
         sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()
     }
-    beside = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
+    attached = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
     if plan.state is not None:
         with knowing_paths(process.cell):
             _load_state(process, plan, plan.state, names, reader)
@@ -97,7 +97,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
         for sender, parts in frames.items():
             for frame in parts:
                 process.channels.mailbox.put(sender, frame)
-        for sender, slots in beside.items():
+        for sender, slots in attached.items():
             process.channels.mailbox.put_slots(sender, slots, 1, plan.arrived[sender])
         for receiver, n in plan.sent.items():
             channel = process.channels.channel_locked(receiver)

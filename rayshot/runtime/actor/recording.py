@@ -227,7 +227,7 @@ class Recording:
             for sender, frames in self._channels.mailbox.unprocessed(record.arrived).items()
         }
         try:
-            beside = self._beside(record)
+            attached = self._attached(record)
         except StateNotSerializable as error:
             if isinstance(self._state, CaptureChild):
                 self._state.discard()
@@ -240,14 +240,14 @@ class Recording:
         state = self._state
         captured = None if isinstance(state, CaptureChild) else state
         report = RecordReport(
-            record, hold_s, RecordBody(self._runner.name, packed, captured, outbox, mailbox, trace, *beside)
+            record, hold_s, RecordBody(self._runner.name, packed, captured, outbox, mailbox, trace, *attached)
         )
         if isinstance(state, CaptureChild):
             self.deliveries.put_when_pickled(state, report)
         else:
             self.deliveries.put(report)
 
-    def _beside(self, record: Record) -> tuple[Recorded, Recorded]:
+    def _attached(self, record: Record) -> tuple[Recorded, Recorded]:
         """The objects beside the messages of the outboxes, and those beside the messages of the mailbox."""
         out = self._channels.out
         outbox = {

@@ -4,7 +4,7 @@ Every record has a segment of the trace: the events since the last snapshot that
 segments of committed snapshots have no gap between them. `rayshot/audit/segment.py` says how a segment is written; it
 reads segments, and shares no code with this file.
 
-Everything here runs on the worker's thread, except `over` and `sent_beside`.
+Everything here runs on the worker's thread, except `over` and `sent_by_thread`.
 """
 
 import logging
@@ -68,7 +68,7 @@ class Tracer:
         self._over: deque[tuple[SnapshotId, bool]] = deque()
         self._indexes: dict[str, int] = {}
         self._sends: list[int] = []
-        self._sent_beside: list[str] = []
+        self._sent_by_thread: list[str] = []
         self._handled: tuple[str, bytes | memoryview] | None = None
         self._method = ""
         self._run_of, self._run = ("", ""), 0
@@ -104,12 +104,12 @@ class Tracer:
         """The running handler sent a message."""
         self._sends.append(self._index(receiver))
 
-    def sent_beside(self, receiver: str) -> None:
+    def sent_by_thread(self, receiver: str) -> None:
         """Another thread of the actor sent a message. Call from any thread, in one step with the message's number.
 
         The trace has it after the running handler, but before any message that may answer it.
         """
-        self._sent_beside.append(receiver)
+        self._sent_by_thread.append(receiver)
 
     def fired(self, message: bytes) -> None:
         """A timer fired, and its message to the actor itself was sent."""
@@ -169,9 +169,9 @@ class Tracer:
         if self._handled is not None:
             self._settle_handled(*self._handled)
             self._handled = None
-        if count := len(self._sent_beside):
-            self._add((SENT, [self._index(receiver) for receiver in self._sent_beside[:count]]))
-            del self._sent_beside[:count]
+        if count := len(self._sent_by_thread):
+            self._add((SENT, [self._index(receiver) for receiver in self._sent_by_thread[:count]]))
+            del self._sent_by_thread[:count]
 
     def _settle_handled(self, sender: str, message: bytes | memoryview) -> None:
         if self.full:
@@ -249,7 +249,7 @@ class Tracing:
             return None
 
         def sent(receiver: str) -> None:
-            (tracer.sent if runs_here(cell) else tracer.sent_beside)(receiver)
+            (tracer.sent if runs_here(cell) else tracer.sent_by_thread)(receiver)
 
         return sent
 

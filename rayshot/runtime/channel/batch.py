@@ -4,7 +4,7 @@ from typing import Any
 
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.channel.beside import Slots, size_of
+from rayshot.runtime.channel.attached_references import Slots, size_of
 
 
 class InFlight:

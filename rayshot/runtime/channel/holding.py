@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rayshot.format.codec import method_of_encoded
-from rayshot.runtime.channel.beside import unready
+from rayshot.runtime.channel.attached_references import unready
 from rayshot.runtime.door import door
 
 UNSAID_S = 5.0

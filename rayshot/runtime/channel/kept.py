@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from rayshot.format.codec import Frame, cut_frame
-from rayshot.runtime.channel.beside import Slots, size_of, values_size
+from rayshot.runtime.channel.attached_references import Slots, size_of, values_size
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
 KEPT_BYTES_MAX = 256 << 20
@@ -89,13 +89,13 @@ class Kept:
             part = cut_frame(batch.frame, first, last)
             if part.count <= 0:
                 break
-            beside = {number: found for number, found in batch.slots.items() if part.first <= number <= part.last}
-            part_size = len(part.body) + (size_of(beside) + values_size(beside) if beside else 0)
+            attached = {number: found for number, found in batch.slots.items() if part.first <= number <= part.last}
+            part_size = len(part.body) + (size_of(attached) + values_size(attached) if attached else 0)
             if bodies and (size + part_size > BATCH_BYTES_MAX or count + part.count > BATCH_MESSAGES_MAX):
                 break
             assert part.first == first + count, f"{first + count} is needed again, and the next that is kept is {part}"
             bodies.append(part.body)
-            slots.update(beside)
+            slots.update(attached)
             count += part.count
             size += part_size
         assert count, f"{first} is needed again and is not kept"

@@ -13,7 +13,7 @@ from rayshot.format.codec import Codec, Frame
 from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.calls import OpenCall
 from rayshot.model.port import OutPort
-from rayshot.runtime.channel.beside import Slots, dump_error, size_of, values_size
+from rayshot.runtime.channel.attached_references import Slots, dump_error, size_of, values_size
 from rayshot.runtime.channel.holding import Holding, Waiting
 
 BATCH_MESSAGES_MIN = 512
@@ -244,8 +244,8 @@ class Outbox(OutPort):
             index = number - self.transported - 1
             if index >= limit:
                 break
-            beside = {number: self.slots[number]}
-            size += size_of(beside) + values_size(beside)
+            attached = {number: self.slots[number]}
+            size += size_of(attached) + values_size(attached)
             if size > BATCH_BYTES_MAX:
                 return max(1, index)
         return limit

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.dead_letters import DeadLetters
+from rayshot.runtime.channel.attached_references import give_up_failed, lay_out
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.channel.beside import give_up_failed, lay_out
 from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.outbox import (
     BATCH_BYTES_MIN,

@@ -101,9 +101,9 @@ def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...
     """The objects beside messages, by channel: the sender's and the receiver's vault each wrote a part of a channel."""
     found: dict[Channel, list[RecordedSlots]] = {}
     for stored in written:
-        for channel, beside in stored.slots.items():
-            found.setdefault(channel, []).extend(beside)
-    return {channel: tuple(sorted(beside, key=lambda message: message.number)) for channel, beside in found.items()}
+        for channel, attached in stored.slots.items():
+            found.setdefault(channel, []).extend(attached)
+    return {channel: tuple(sorted(attached, key=lambda message: message.number)) for channel, attached in found.items()}
 
 
 def _is_aligned(cut: Cut, channel: Channel) -> bool:

@@ -12,8 +12,8 @@ from rayshot.model.port import OutPort
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import kept
+from rayshot.runtime.channel.attached_references import values_size
 from rayshot.runtime.channel.batch import InFlight
-from rayshot.runtime.channel.beside import values_size
 from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import BATCH_MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX

@@ -17,7 +17,7 @@ from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import CLOUDPICKLE, PICKLE, dump_object, dump_state
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
 from rayshot.protocol.cut import ChannelCut
-from rayshot.runtime.channel.beside import Slots, cause_of, dump_error
+from rayshot.runtime.channel.attached_references import Slots, cause_of, dump_error
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.reports import HandedOver, Recorded
 
@@ -39,8 +39,8 @@ class Pickled(NamedTuple):
 def hand_over(slots: Mapping[str, Slots]) -> Recorded:
     """Pickle slots as they are now. Raises StateNotSerializable for a value that cannot be pickled."""
     return {
-        peer: {number: tuple(map(_handed_over, of_message)) for number, of_message in beside.items()}
-        for peer, beside in slots.items()
+        peer: {number: tuple(map(_handed_over, of_message)) for number, of_message in attached.items()}
+        for peer, attached in slots.items()
     }
 
 

@@ -182,7 +182,7 @@ def _write(
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
     mailboxes: dict[Channel, int] = {}
-    beside: dict[Channel, list[Any]] = {}
+    attached: dict[Channel, list[Any]] = {}
     specifications: dict[str, ActorSpecification] = {}
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share it
     for name, (body, parts) in held.items():
@@ -197,7 +197,9 @@ def _write(
             frames = held[channel.receiver][0].mailbox[channel.sender]
             mailboxes[channel] = writer.add(frames)
             slots = held[channel.receiver][0].mailbox_slots.get(channel.sender, {})
-            beside[channel] = slot_writer.add(channel_cut, frames, slots, channel_cut.received + 1, channel_cut.arrived)
+            attached[channel] = slot_writer.add(
+                channel_cut, frames, slots, channel_cut.received + 1, channel_cut.arrived
+            )
             if channel_cut.received == 0:
                 _note_creation(frames, channel.receiver, specifications)
         if channel_cut.sent > channel_cut.arrived and channel.sender in held:
@@ -205,7 +207,7 @@ def _write(
             outboxes[channel] = writer.add(frames)
             slots = held[channel.sender][0].outbox_slots.get(channel.receiver, {})
             added = slot_writer.add(channel_cut, frames, slots, channel_cut.arrived + 1, channel_cut.sent)
-            beside[channel] = beside.get(channel, []) + added
+            attached[channel] = attached.get(channel, []) + added
             if channel_cut.arrived == 0:
                 _note_creation(frames, channel.receiver, specifications)
     members = share.recorded | share.unborn  # other actors recorded too, but came into being after the cut
@@ -235,7 +237,7 @@ def _write(
         {channel: blobs[ticket] for channel, ticket in mailboxes.items()},
         {
             channel: tuple(_recorded(number, slots, blobs) for number, slots in added)
-            for channel, added in beside.items()
+            for channel, added in attached.items()
             if added
         },
         {name: blobs[ticket] for name, ticket in traces.items()},

@@ -133,8 +133,8 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool, state.shapes)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
     references = tuple(tuple(found) for found in state.references) if state else ()
-    beside = body.outbox_slots, body.mailbox_slots
-    return head, (pack(fields), references, beside) if references or any(beside) else pack(fields)
+    attached = body.outbox_slots, body.mailbox_slots
+    return head, (pack(fields), references, attached) if references or any(attached) else pack(fields)
 
 
 def unpack_head(head: bytes) -> tuple[Record, float, int]:
@@ -145,11 +145,11 @@ def unpack_head(head: bytes) -> tuple[Record, float, int]:
 
 def unpack_body(body: Body) -> RecordBody:
     """The bytes of a record."""
-    packed, references, beside = (body, (), ({}, {})) if isinstance(body, bytes) else body
+    packed, references, attached = (body, (), ({}, {})) if isinstance(body, bytes) else body
     process, specification, captured, outbox, mailbox, trace = unpack(packed)
     found = tuple(Referenced(*reference) for reference in references)
     state = None
     if captured is not None:
         *fields, shapes = captured
         state = replace(Captured(*fields), references=found, shapes=shapes)
-    return RecordBody(process, specification, state, outbox, mailbox, trace, *beside)
+    return RecordBody(process, specification, state, outbox, mailbox, trace, *attached)

@@ -90,9 +90,9 @@ def pack_stored(stored: Stored) -> PackedStored:
     slots = [
         (
             *channel,
-            [(message.number, [(slot.kind, *_state(slot.content)) for slot in message.slots]) for message in beside],
+            [(message.number, [(slot.kind, *_state(slot.content)) for slot in message.slots]) for message in attached],
         )
-        for channel, beside in stored.slots.items()
+        for channel, attached in stored.slots.items()
     ]
     traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
     proofs = [(name, proof.word, proof.reason) for name, proof in stored.proofs.items()]
@@ -117,7 +117,7 @@ def unpack_stored(answer: PackedStored) -> Stored:
         },
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in outboxes},
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in mailboxes},
-        {Channel(sender, receiver): tuple(_slots(*of) for of in beside) for sender, receiver, beside in slots},
+        {Channel(sender, receiver): tuple(_slots(*of) for of in attached) for sender, receiver, attached in slots},
         {name: _blob(spans) for name, spans in traces},
         chunks,
         written_bytes,
