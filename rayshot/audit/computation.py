@@ -54,7 +54,7 @@ class Computation:
     def _find_order(self) -> Iterator[int]:
         """Take each actor's events one after the other, as long as the next message to handle was sent."""
         index_of = {actor: index for index, actor in enumerate(self.actors)}
-        under_way = _Flight(self.histories)
+        flight = _Flight(self.histories)
         waiting: dict[tuple[str, str], str] = {}
         ready = deque(self.actors)
         places = dict.fromkeys(self.actors, 0)
@@ -64,12 +64,12 @@ class Computation:
             while places[actor] < len(history.events):
                 event = history.events[places[actor]]
                 if isinstance(event, Handled):
-                    if not under_way.may_take(event.sender, actor):
+                    if not flight.may_take(event.sender, actor):
                         waiting[event.sender, actor] = actor
                         break
-                    under_way.take(event.sender, actor)
+                    flight.take(event.sender, actor)
                 for receiver in sends_of(event, actor):
-                    under_way.put(actor, receiver, None)
+                    flight.put(actor, receiver, None)
                     if (freed := waiting.pop((actor, receiver), None)) is not None:
                         ready.append(freed)
                 yield index_of[actor]
@@ -87,10 +87,10 @@ class Computation:
         """The events in their order, with their vector clocks."""
         index_of = {actor: index for index, actor in enumerate(self.actors)}
         clocks = {actor: [0] * len(self.actors) for actor in self.actors}
-        under_way = _Flight(self.histories)
+        flight = _Flight(self.histories)
         for actor, place, event in self._ordered():
             clock = clocks[actor]
-            sent_at = under_way.take(event.sender, actor) if isinstance(event, Handled) else None
+            sent_at = flight.take(event.sender, actor) if isinstance(event, Handled) else None
             if sent_at is not None and isinstance(event, Handled):
                 # An actor that knows of the sending knows all that the sender knew, so nothing new can be learned.
                 own = index_of[event.sender]
@@ -99,7 +99,7 @@ class Computation:
             clock[index_of[actor]] += 1
             now = tuple(clock)
             for receiver in sends_of(event, actor):
-                under_way.put(actor, receiver, now)
+                flight.put(actor, receiver, now)
             yield OrderedEvent(actor, place, event, now)
 
     def check_clocks(self, document: Document) -> str:

@@ -181,7 +181,7 @@ def _document(seen: SystemLook) -> dict[str, Any]:
         else status.cannot_go_back_since.isoformat(),
         "interval_s": seen.config.interval_s,
         "keep": seen.config.num_to_keep,
-        "under_way": [_under_way(one) for one in status.snapshots],
+        "under_way": [_pending(one) for one in status.snapshots],
         "actors": {name: _actor(one) for name, one in status.actors.items()},
         "waiting": [
             {"sender": one.sender, "receiver": one.receiver, "method": one.method, "seconds": round(one.seconds, 3)}
@@ -202,7 +202,7 @@ def _recovery(one: "RecoveryReport") -> dict[str, Any]:
     }
 
 
-def _under_way(one: "SnapshotStatus") -> dict[str, Any]:
+def _pending(one: "SnapshotStatus") -> dict[str, Any]:
     return {
         "snapshot": str(one.id),
         "seconds": round(one.seconds, 3),

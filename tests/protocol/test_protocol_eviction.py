@@ -202,7 +202,7 @@ class Play:
         self.kept = {name: {} for name in self.names}
         self.count = dict.fromkeys(self.names, 0)
         self.seen, self.behind, self.history = set(), {}, []
-        self.under_way, self.answers, self.granted = deque(), [], deque()
+        self.in_flight, self.answers, self.granted = deque(), [], deque()
         self.open, self.cut = [], self.snapshot()
         self.stopped, self.counts = False, Counter()
 
@@ -223,7 +223,7 @@ class Play:
             if not self.stopped:
                 self.chance.choices(list(deeds), list(deeds.values()))[0]()
                 self.driver.validate()
-        while not self.stopped and (self.under_way or self.answers or any(r.mailbox for r in self.receivers.values())):
+        while not self.stopped and (self.in_flight or self.answers or any(r.mailbox for r in self.receivers.values())):
             self.deliver()
             self.process()
             self.hear()
@@ -241,17 +241,17 @@ class Play:
             match effect:
                 case SendTagged(name, life, first, count, _):
                     for number in range(first, first + count):
-                        self.under_way.append((name, life, self.kept[name][number]))
+                        self.in_flight.append((name, life, self.kept[name][number]))
                 case ReleaseMessages(name, last):
                     self.kept[name] = {number: kept for number, kept in self.kept[name].items() if number > last}
 
     def deliver(self):
         """Channels are independent of each other: any one delivers next, and says so at once or not at all."""
-        if not self.under_way:
+        if not self.in_flight:
             return
-        chosen = self.chance.choice(sorted({name for name, _, _ in self.under_way}))
-        entry = next(entry for entry in self.under_way if entry[0] == chosen)
-        self.under_way.remove(entry)
+        chosen = self.chance.choice(sorted({name for name, _, _ in self.in_flight}))
+        entry = next(entry for entry in self.in_flight if entry[0] == chosen)
+        self.in_flight.remove(entry)
         name, life, message = entry
         if life == self.machine.life:
             receiver = self.receivers[name]

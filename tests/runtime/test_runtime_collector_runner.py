@@ -12,7 +12,7 @@ from rayshot.places.memory import MemoryStore
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
-from rayshot.runtime.coordinator import commit_queue, under_way
+from rayshot.runtime.coordinator import commit_queue, pending_snapshots
 from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import Order, Request
@@ -58,7 +58,7 @@ class SlowCommitter:
         self.stored += 1
         return self.record, {}
 
-    def note_abort(self, under_way, end, when):
+    def note_abort(self, pending, end, when):
         self.aborted.append(end.snapshot)
 
     def retain(self, config):
@@ -138,7 +138,7 @@ def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
     requests = [Request(CHANDY_LAMPORT), Request(CHANDY_LAMPORT, Order(label="night"))]
     for request in requests:
         runner.ask(request)
-    assert len(runner.under_way) == 2
+    assert len(runner.pending) == 2
     committer.answer.set()
     eventually(lambda: all(request.done.is_set() for request in requests) or None)
     assert [request.error for request in requests] == [None, None]
@@ -234,7 +234,7 @@ def test_a_coordinator_that_is_started_again_awaits_its_storage_and_makes_no_new
 def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_back(runner, monkeypatch):
     runner, committer, _ = runner
     monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
-    monkeypatch.setattr(under_way, "STORE_S", 0.1)
+    monkeypatch.setattr(pending_snapshots, "STORE_S", 0.1)
     runner.config = SnapshotConfig(timeout_s=0.1)
     request = Request(CHANDY_LAMPORT)
     runner.ask(request)
@@ -283,7 +283,7 @@ def test_behind_a_death_snapshots_that_fail_are_tried_again_at_the_interval(runn
     for _ in range(10):
         with runner.lock:
             runner.tick(runner._last_began + EARLY_S)
-        eventually(lambda: not runner.under_way)
+        eventually(lambda: not runner.pending)
     assert counts.aborted_count == EARLY
     with runner.lock:
         runner.tick(runner._last_began + 3600.0)

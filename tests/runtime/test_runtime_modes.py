@@ -8,7 +8,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.runtime.coordinator import under_way
+from rayshot.runtime.coordinator import pending_snapshots
 from rayshot.runtime.coordinator.requests import Order
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
 from tests.waiting import eventually
@@ -206,7 +206,7 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
     ray.get(Account.options(name="old").remote(1).read.remote())
 
     def write_when_it_joined(self):
-        under_way.UNSAID_S = 60.0
+        pending_snapshots.UNSAID_S = 60.0
         intend = self._life.committer._intend
         self._life.committer._intend = lambda *args: (
             eventually(lambda: "young" in self._life.members.hosts, 30) and intend(*args)

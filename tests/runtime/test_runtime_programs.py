@@ -14,7 +14,7 @@ import rayshot
 from rayshot.errors import ConfigError, NameInUse, NoAnswer, NotReady
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator import enrolment as coordinator_enrolment
-from rayshot.runtime.coordinator.under_way import keys_missing
+from rayshot.runtime.coordinator.pending_snapshots import keys_missing
 from rayshot.runtime.driver import coordinator_client, enrolment
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import ports

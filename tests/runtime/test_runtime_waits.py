@@ -18,7 +18,7 @@ import rayshot
 from rayshot.errors import ActorDied, NoAnswer, SnapshotAborted, SystemRecovering, SystemStopped
 from rayshot.log.log import CommitLog
 from rayshot.places.local import LocalStore
-from rayshot.runtime.coordinator import commit_queue, under_way
+from rayshot.runtime.coordinator import commit_queue, pending_snapshots
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import coordinator_name
@@ -172,7 +172,7 @@ def let_storage_hang(coordinator):
 
     def hang(self):
         commit_queue.CLOSE_S = 0.1
-        under_way.STORE_S = 0.5
+        pending_snapshots.STORE_S = 0.5
         self._life.committer.store = lambda *_arguments: time.sleep(1e6)
 
     ray.get(coordinator.__ray_call__.remote(hang))

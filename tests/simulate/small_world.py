@@ -163,14 +163,14 @@ class SmallWorld:
         coordinator = self.coordinator
         kept = (coordinator.states, coordinator.outboxes, coordinator.mailboxes, coordinator.over, coordinator.known)
         queues = (self.packets, self.acknowledgements, self.reports, self.orders)
-        under_way = [sorted([repr(frozen(item)) for item in queue]) for queue in queues]
+        in_flight = [sorted([repr(frozen(item)) for item in queue]) for queue in queues]
         histories = {name: list(steps) for name, steps in self.truth.histories.items()}
         truth = (histories, self.truth.recorded, self.truth.begun_with)
         return (
             processes,
             frozen(vars(coordinator.collector)),
             frozen(kept),
-            under_way,
+            in_flight,
             frozen(truth),
             (self.sends, self.wishes, self.left, frozen(self.inputs)),
         )

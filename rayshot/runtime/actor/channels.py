@@ -102,8 +102,8 @@ class ActorChannel(OutChannel):
     def unreleased_bytes(self) -> int:
         """Bytes of the messages that a record would hold: those that wait, are under way, or are kept for records."""
         self.gather()
-        under_way = sum(batch.size for batch in self.in_flight.values())
-        return self.pending_bytes + self.kept_bytes + under_way
+        in_flight = sum(batch.size for batch in self.in_flight.values())
+        return self.pending_bytes + self.kept_bytes + in_flight
 
     def unreleased(self, first: int) -> list[Frame]:
         """The messages from `first` to the last value of `sent`. Call under the lock, between two handlers."""

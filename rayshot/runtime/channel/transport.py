@@ -137,11 +137,11 @@ class OutChannel(Outbox):
 
     def _call_is_due(self) -> bool:
         """Whether the outbox holds enough for a call now, and a call may be made."""
-        under_way = len(self.in_flight)
-        self._set_due(DUE[under_way] if under_way < WINDOW else NEVER_DUE)
+        batches = len(self.in_flight)
+        self._set_due(DUE[batches] if batches < WINDOW else NEVER_DUE)
         self.gather()  # afterwards: a sender may have appended before it could read the new limits
         enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
-        return enough and under_way < WINDOW
+        return enough and batches < WINDOW
 
     def _set_due(self, due: tuple[int, int]) -> None:
         self._due_messages, self._due_bytes = due
@@ -185,9 +185,9 @@ class OutChannel(Outbox):
         self.ended = detail
         self._set_due(DUE[0])
         self.gather()
-        under_way = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
+        frames = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
         self.in_flight.clear()
-        self.bury(detail, [message for frame in under_way for message in split_frame(frame)])
+        self.bury(detail, [message for frame in frames for message in split_frame(frame)])
 
     # Answers, on Ray's own thread. Each is for the sender that asked: a driver has another one in each life, and what
     # comes late from an earlier life says nothing of this one.

@@ -35,9 +35,15 @@ from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.notifications import DurableNumbers
+from rayshot.runtime.coordinator.pending_snapshots import (
+    Ends,
+    PendingSnapshot,
+    abort_error,
+    over_before_begun,
+    why_unwritten,
+)
 from rayshot.runtime.coordinator.requests import Admission, Request
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
 from rayshot.runtime.wire.reports import Body
@@ -105,7 +111,7 @@ class CollectorRunner:
     ) -> None:
         self.lock = lock
         self.config = settings.snapshot
-        self.under_way: dict[SnapshotId, UnderWay] = {}
+        self.pending: dict[SnapshotId, PendingSnapshot] = {}
         self.committed: CommitRecord | None = None
         self.advanced: SnapshotId | None = None
         self._traced_always = bool(settings.trace)
@@ -152,10 +158,10 @@ class CollectorRunner:
         """As `close`, of a life that the system left. Snapshots that are being stored keep nobody waiting too long."""
         self.close()
         with self.lock:
-            unstored = [*self.under_way.items()]
-        for snapshot, under_way in unstored:
-            under_way.request.done.wait(max(0.0, under_way.given_up_at - time.monotonic()))
-            under_way.keep_nobody_waiting(snapshot, inf)
+            unstored = [*self.pending.items()]
+        for snapshot, pending in unstored:
+            pending.request.done.wait(max(0.0, pending.given_up_at - time.monotonic()))
+            pending.keep_nobody_waiting(snapshot, inf)
 
     def handle(self, event: CollectorEvent) -> None:
         """Give the machine an event, and carry out its effects."""
@@ -165,13 +171,13 @@ class CollectorRunner:
     def fruitless(self, now: float) -> int:
         """How many snapshots failed since the last one that advances. Call under the lock."""
         assert self.lock.is_held, "failures are counted under the lock"
-        late = sum(int((now - one.began) // LATE_S) for one in self.under_way.values())
+        late = sum(int((now - one.began) // LATE_S) for one in self.pending.values())
         return self._fruitless + late
 
     def want(self) -> None:
         """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
         assert self.lock.is_held, "a snapshot is wanted under the lock"
-        self._is_wanted = not self.under_way
+        self._is_wanted = not self.pending
 
     # Requests --------------------------------------------------------------------------------------------------
 
@@ -209,7 +215,7 @@ class CollectorRunner:
     def _room(self) -> int:
         """The number of further snapshots that may be open now."""
         may_begin = self._life.phase in (Phase.BEGINNING, Phase.RUNNING)
-        return self.config.max_concurrent - len(self.under_way) if may_begin else 0
+        return self.config.max_concurrent - len(self.pending) if may_begin else 0
 
     def _begin_wanted(self) -> None:
         while (request := self._admission.next(self._room, aligning=self._collector.is_aligning)) is not None:
@@ -259,8 +265,8 @@ class CollectorRunner:
             self._admission.asked.drop(name)
             self._ends.leaving.discard(name)
             self._awaiting.discard(name)
-            for snapshot, under_way in self.under_way.items():
-                if under_way.request.order.helpers is not None:
+            for snapshot, pending in self.pending.items():
+                if pending.request.order.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
             self.handle(event)
 
@@ -304,12 +310,12 @@ class CollectorRunner:
 
     def _note(self, snapshot: SnapshotId, request: Request | None = None) -> None:
         assert self.lock.is_held, "a snapshot begins under the lock"
-        if snapshot not in self.under_way:
+        if snapshot not in self.pending:
             now = self._last_began = time.monotonic()
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self.committed.position if self.committed and known else None
             wanted = request or Request(CHANDY_LAMPORT)
-            self.under_way[snapshot] = UnderWay(now, time.time(), now + self._timeout_s(wanted), wanted, follows)
+            self.pending[snapshot] = PendingSnapshot(now, time.time(), now + self._timeout_s(wanted), wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
         assert self.lock.is_held, "a snapshot goes on under the lock"
@@ -324,10 +330,10 @@ class CollectorRunner:
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                 case StoreSnapshot(cut):
-                    under_way = self.under_way[cut.snapshot]
-                    under_way.recorded_s = time.monotonic() - under_way.began
+                    pending = self.pending[cut.snapshot]
+                    pending.recorded_s = time.monotonic() - pending.began
                     self._commits.put(cut)
-                    if cut.snapshot.mode == STOP_THE_WORLD and not under_way.request.order.final:
+                    if cut.snapshot.mode == STOP_THE_WORLD and not pending.request.order.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -338,12 +344,12 @@ class CollectorRunner:
         assert self.lock.is_held, "a snapshot ends under the lock"
         if end.reason in _REFUSED and isinstance(over := self._life.over, SystemRecovering):
             end = replace(end, reason=AbortReason.ACTOR_DIED, detail=f"{over.message}; {end.detail}")
-        under_way = self.under_way.pop(end.snapshot, None)
+        pending = self.pending.pop(end.snapshot, None)
         self._gathered.pop(end.snapshot, None)
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
-        final = committed and under_way is not None and under_way.request.order.final
+        final = committed and pending is not None and pending.request.order.final
         if final:  # the actors stand still until they hear of it
             self._life.savepoint_stored(end.snapshot)
         stood_still = end.snapshot.mode == STOP_THE_WORLD
@@ -353,27 +359,27 @@ class CollectorRunner:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
         for name, drivers in end.past_drivers.items():
             self._members.tell(name, "forget_drivers", drivers)
-        if under_way is None:
+        if pending is None:
             return  # the snapshot of a lost coordinator, or its announcement is late
         self._last_ended = time.monotonic()
         if end.reason is not None:
             self._fruitless += 1
-            self._metrics.aborted(under_way.request.trigger, end.reason)
-            self._commits.call(partial(self._committer.note_abort, under_way, end, time.monotonic()))
+            self._metrics.aborted(pending.request.trigger, end.reason)
+            self._commits.call(partial(self._committer.note_abort, pending, end, time.monotonic()))
             self._members.tell_vaults("sweep")
             error = abort_error(end)
             log.warning("%s", error)
-            under_way.request.refuse(error)
+            pending.request.refuse(error)
         self._begin_wanted()
 
     # Durable ---------------------------------------------------------------------------------------------------
 
     def _commit(self, cut: Cut) -> None:
         with self.lock:
-            under_way, gathered = self.under_way.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
-        if under_way is None:
+            pending, gathered = self.pending.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
+        if pending is None:
             return  # it was aborted while it waited in the queue, because the system was fenced out
-        record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
+        record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), pending.taken(gathered))
         holds = self._life.holds_of(record, cut)
         with self.lock:
             self.committed = record
@@ -387,8 +393,8 @@ class CollectorRunner:
             self._life.stored(holds)
             self.handle(SnapshotStored(cut.snapshot))
         self._life.committed(holds)
-        under_way.request.settle(record, cut, figures)
-        self._metrics.committed(under_way.request.trigger, figures)
+        pending.request.settle(record, cut, figures)
+        self._metrics.committed(pending.request.trigger, figures)
         self._committer.retain(self.config)
         self._committer.write_aborts()
         self._committer.write_segments()
@@ -405,7 +411,7 @@ class CollectorRunner:
     def abort_all(self, reason: AbortReason, detail: str) -> None:
         """As `abort`, for all snapshots that are not recorded yet. The storage says how those end that are."""
         with self.lock:
-            for snapshot in [k for k, one in self.under_way.items() if one.recorded_s is None]:
+            for snapshot in [k for k, one in self.pending.items() if one.recorded_s is None]:
                 self.abort(snapshot, reason, detail)
 
     # Time ------------------------------------------------------------------------------------------------------
@@ -413,11 +419,11 @@ class CollectorRunner:
     def tick(self, now: float) -> None:
         """Do all that is due at `now`, by time.monotonic. Call under the lock."""
         assert self.lock.is_held, "the clock ticks under the lock"
-        for snapshot, under_way in [(k, one) for k, one in self.under_way.items() if now >= one.deadline]:
-            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._timeout_s(under_way.request):g} s")
-            under_way.keep_nobody_waiting(snapshot, now)
-        for snapshot, under_way in self.under_way.items():
-            if snapshot.mode == ALIGNED and under_way.loses_patience(now, self.config.alignment_timeout_s):
+        for snapshot, pending in [(k, one) for k, one in self.pending.items() if now >= one.deadline]:
+            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._timeout_s(pending.request):g} s")
+            pending.keep_nobody_waiting(snapshot, now)
+        for snapshot, pending in self.pending.items():
+            if snapshot.mode == ALIGNED and pending.loses_patience(now, self.config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         self._admission.expire(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
@@ -439,4 +445,4 @@ class CollectorRunner:
         """The progress of each snapshot under way."""
         with self.lock:
             missing, open_channels = self._collector.missing, self._collector.open_channels
-            return {k: one.status(missing(k), open_channels(k)) for k, one in self.under_way.items()}
+            return {k: one.status(missing(k), open_channels(k)) for k, one in self.pending.items()}

@@ -34,8 +34,8 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.recovering import Past
 from rayshot.runtime.coordinator.manifest_building import build_manifest
+from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING, PendingSnapshot, Taken
 from rayshot.runtime.coordinator.requests import Figures
-from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
@@ -136,15 +136,15 @@ class Committer:
         """An actor ended: the next snapshot after its end holds the last segment of its trace. Call from any thread."""
         self._last_traces[actor] = segment
 
-    def note_abort(self, under_way: UnderWay, end: AnnounceEnd, when: float) -> None:
+    def note_abort(self, pending: PendingSnapshot, end: AnnounceEnd, when: float) -> None:
         """Note in the storage that a snapshot was aborted at `when`, by time.monotonic; if that fails, do it later."""
         assert end.reason is not None
         note = AbortNote(
             snapshot=end.snapshot,
-            began_at=under_way.taken_at,
-            seconds=when - under_way.began,
-            mode=under_way.request.mode,
-            trigger=under_way.request.trigger,
+            began_at=pending.taken_at,
+            seconds=when - pending.began,
+            mode=pending.request.mode,
+            trigger=pending.request.trigger,
             reason=end.reason.value,
             detail=end.detail,
             missing=end.missing,

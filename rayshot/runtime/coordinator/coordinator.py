@@ -233,10 +233,10 @@ class Coordinator:
         deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
         while time.monotonic() < deadline:
             with self._life.lock:
-                under_way = self._life.runner.under_way.get(snapshot)
-            if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
+                pending = self._life.runner.pending.get(snapshot)
+            if (was_open and pending is None) or (pending is not None and pending.recorded_s is not None):
                 return
-            was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet
+            was_open = pending is not None  # if an actor began the snapshot, its announcement may not be here yet
             time.sleep(TICK_S)
         why = (
             f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"

@@ -174,4 +174,4 @@ class DriverWatch:
         life.driver_died(name)
         with life.lock:
             last = life.runner.committed
-            self._deaths[name] = 0 if last is None else last.position, frozenset(life.runner.under_way)
+            self._deaths[name] = 0 if last is None else last.position, frozenset(life.runner.pending)

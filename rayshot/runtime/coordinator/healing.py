@@ -45,10 +45,10 @@ from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.runtime.coordinator.committer import new_writer
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader
+from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.under_way import KEYS_MISSING
 from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, Origin, begin_life_behind, find_way_past
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint

@@ -29,13 +29,13 @@ from rayshot.runtime.coordinator.evictions import FRUITLESS_MAX, Evictions
 from rayshot.runtime.coordinator.members import Living, Members
 from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.notifications import DurableNumbers, Notifications, holds_of_cut, holds_of_manifest
+from rayshot.runtime.coordinator.pending_snapshots import keys_missing
 from rayshot.runtime.coordinator.poison_detection import PoisonDetection
 from rayshot.runtime.coordinator.requests import Committed, Request
 from rayshot.runtime.coordinator.starter import Starter
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.takeover import find_remains, taking_over
 from rayshot.runtime.coordinator.trace_window import TraceWindow
-from rayshot.runtime.coordinator.under_way import keys_missing
 from rayshot.runtime.door.roster import clear_rosters
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
@@ -469,7 +469,7 @@ class Life:
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self.lock:
-            under_way = self.runner.status()
+            pending = self.runner.status()
             status = {
                 "system": self._settings.system,
                 "incarnation": self.incarnation,
@@ -480,12 +480,10 @@ class Life:
                 "aborted": self.metrics.aborted_count,
                 "let_go": (self.evictions.since, self.evictions.text),
             }
-        for k, report in under_way.items():
+        for k, report in pending.items():
             report["handlers"] = self.members.why_missing(k, report["missing"])
-        return {**status, "snapshots": under_way, "actors": self.members.status()}
+        return {**status, "snapshots": pending, "actors": self.members.status()}
 
     def _figures(self) -> SystemFigures:
         committed = self.runner.committed
-        return SystemFigures(
-            self.state, len(self.runner.under_way), committed.taken_at if committed is not None else 0.0
-        )
+        return SystemFigures(self.state, len(self.runner.pending), committed.taken_at if committed is not None else 0.0)

@@ -15,7 +15,7 @@ from rayshot.format.shapes import Shapes
 from rayshot.keys.encryption import DataKey
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
-from rayshot.runtime.coordinator.under_way import Taken
+from rayshot.runtime.coordinator.pending_snapshots import Taken
 from rayshot.runtime.wire.stored import Stored, StoredActor
 
 

@@ -112,7 +112,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         committed.snapshot if committed else None,
         datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
         report["aborted"],
-        tuple(_snapshot_status(snapshot, under_way) for snapshot, under_way in report["snapshots"].items()),
+        tuple(_snapshot_status(snapshot, pending) for snapshot, pending in report["snapshots"].items()),
         {name: _actor_status(actor) for name, actor in report["actors"].items()},
         tuple(WaitingMessage(name, *of) for name, several in {driver: of_driver, **waiting}.items() for of in several),
         report["recoveries"],

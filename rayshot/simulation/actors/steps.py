@@ -93,8 +93,8 @@ def _find(actors: RecoverableActors, sender: str, receiver: str, number: int) ->
     process = actors.processes.get(sender)
     if process is None or number > process.sent.get(receiver, 0):
         return None
-    if number in (under_way := process.under_way(receiver)):
-        transported: bytes = under_way[number]
+    if number in (in_flight := process.in_flight(receiver)):
+        transported: bytes = in_flight[number]
         return transported
     behind = process.sent[receiver] - number
     outbox: Sequence[bytes] = process.outbox.get(receiver, ())

@@ -354,13 +354,13 @@ class Process(ABC):
 
     def _unreleased(self, receiver: str, record: Record) -> tuple[Any, ...]:
         """The messages released+1 .. sent: those under way, and behind them those in the outbox."""
-        under_way = self.under_way(receiver)
+        in_flight = self.in_flight(receiver)
         wanted = range(record.released[receiver] + 1, record.transported[receiver] + 1)
-        if missing := [number for number in wanted if number not in under_way]:
+        if missing := [number for number in wanted if number not in in_flight]:
             raise OracleFailure("released", f"{self.name} has no {missing} for {receiver} any more")
-        return (*(under_way[number] for number in wanted), *self.outbox[receiver])
+        return (*(in_flight[number] for number in wanted), *self.outbox[receiver])
 
-    def under_way(self, receiver: str) -> dict[int, Any]:
+    def in_flight(self, receiver: str) -> dict[int, Any]:
         """The messages transported to `receiver` and not released, by number."""
         flight = self.flight[receiver].items()
         return {number: message for first, messages in flight for number, message in enumerate(messages, first)}

@@ -42,7 +42,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(slots=True)
-class UnderWay:
+class PendingSnapshot:
     """A snapshot under way. Times are by time.monotonic, except `taken_at`, which is seconds since 1970.
 
     `follows` is the position of the last commit before it began; None if that is not known. `aligning`: for an aligned
