@@ -27,7 +27,7 @@ from rayshot.protocol.recovering import Past
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class RollbackTarget:
     """The snapshot from which a life goes on if it must go back; `origin` is as in RestoreRecord."""
 
     snapshot: SnapshotId
@@ -40,7 +40,7 @@ class History:
     def __init__(self) -> None:
         self.epoch: EpochRecord | None = None
         """The latest EPOCH."""
-        self.way_back: WayBack | None = None
+        self.rollback_target: RollbackTarget | None = None
         """Where the present life goes back to: its newest committed snapshot that advances, or where it began from.
 
         None if it has neither. Nobody says that this snapshot is still there: to go further back would lose messages
@@ -200,14 +200,14 @@ class History:
         goes_on = epoch.incarnation == self.incarnation
         self.epoch = epoch
         if isinstance(epoch, RollbackRecord):
-            self.past = self.past.gone_back(epoch.began_at or 0.0, epoch.actor)
+            self.past = self.past.rolled_back(epoch.began_at or 0.0, epoch.actor)
             self._come_from(epoch)
         elif not goes_on:
-            self.past, self.way_back, self._restore = Past(), None, None
+            self.past, self.rollback_target, self._restore = Past(), None, None
 
     def _come_from(self, record: RestoreRecord | RollbackRecord) -> None:
         self._restores[self.incarnation] = record
-        self.way_back = WayBack(record.snapshot, record.origin)
+        self.rollback_target = RollbackTarget(record.snapshot, record.origin)
         if record.origin is None:
             self._parents[self.incarnation] = record.snapshot.incarnation
 
@@ -215,7 +215,7 @@ class History:
         if type(record) is CommitRecord:
             self.past = self.past.committed()
             if record.advances:
-                self.way_back = WayBack(record.snapshot)
+                self.rollback_target = RollbackTarget(record.snapshot)
         last = next(reversed(self._retained.values()), None)
         self._retained[record.snapshot] = record
         if last is not None and _age(record) < _age(last):

@@ -24,7 +24,7 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
-from rayshot.log.history import History, WayBack
+from rayshot.log.history import History, RollbackTarget
 from rayshot.log.layout import log_key
 from rayshot.log.lost_log import find_copied, find_written, log_lost
 from rayshot.log.records import (
@@ -50,9 +50,9 @@ RACES_MAX = 100
 class _Moved(Exception):
     """The way back is another one than expected."""
 
-    def __init__(self, way_back: WayBack) -> None:
-        super().__init__(way_back)
-        self.way_back = way_back
+    def __init__(self, rollback_target: RollbackTarget) -> None:
+        super().__init__(rollback_target)
+        self.rollback_target = rollback_target
 
 
 class CommitLog:
@@ -251,9 +251,9 @@ class CommitLog:
         began_at: float,
         actor: str | None,
         detail: str,
-        expected: WayBack | None = None,
-    ) -> WayBack:
-        """Begin a new life behind that of `epoch`, which goes on from `History.way_back`; returns this.
+        expected: RollbackTarget | None = None,
+    ) -> RollbackTarget:
+        """Begin a new life behind that of `epoch`, which goes on from `History.rollback_target`; returns this.
 
         The snapshot is chosen and noted in one step: no COMMIT of the life before can come between. See RollbackRecord
         for `actor` and `detail`, and `begin_epoch` for `writer`. If the way back is another one than `expected`, which
@@ -292,16 +292,16 @@ class CommitLog:
         try:
             self._begin(make)
         except _Moved as moved:
-            return moved.way_back
-        assert self._history.way_back is not None
-        return self._history.way_back
+            return moved.rollback_target
+        assert self._history.rollback_target is not None
+        return self._history.rollback_target
 
-    def way_back(self) -> WayBack:
+    def rollback_target(self) -> RollbackTarget:
         """The snapshot that `roll_back` would choose now. Raises SnapshotNotFound; and as `records`."""
         return self._choose(self.refresh())
 
-    def _choose(self, history: History) -> WayBack:
-        back = history.way_back
+    def _choose(self, history: History) -> RollbackTarget:
+        back = history.rollback_target
         if back is None:
             raise SnapshotNotFound(
                 f"life {history.incarnation} of {self.system!r} has no committed snapshot to go back to"

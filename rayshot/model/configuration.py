@@ -151,7 +151,7 @@ class FailureConfig:
     def policy(self) -> RecoveryPolicy:
         """These settings as the machine of recovery takes them."""
         return RecoveryPolicy(
-            goes_back=self.heals,
+            rolls_back=self.heals,
             failures_max=self.max_failures,
             pause_s=self.backoff_s,
             pause_factor=self.backoff_factor,

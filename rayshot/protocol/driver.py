@@ -52,7 +52,7 @@ from rayshot.protocol.driver_events import (
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.kept_calls import KeptCalls
+from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.protocol.tombstones import Tombstones
 
 ENDED_KEPT_MAX = 1000
@@ -60,7 +60,7 @@ ENDED_KEPT_MAX = 1000
 driver that was never told: it passes the tag on. The receiver decides for itself, and tells the driver of the end."""
 
 
-class _Kept(NamedTuple):
+class _Retained(NamedTuple):
     """Messages of a channel up to number `last`. They wait for the first `behind` answers in the list."""
 
     last: int
@@ -78,41 +78,41 @@ class _Channel:
     acknowledged: int = 0
     released: int = 0
     sent: int = 0
-    kept: deque[_Kept] = field(default_factory=deque)
-    unsent: deque[_Kept] = field(default_factory=deque)
+    retained: deque[_Retained] = field(default_factory=deque)
+    unsent: deque[_Retained] = field(default_factory=deque)
 
-    def keep(self, count: int, behind: int) -> _Kept:
+    def keep(self, count: int, behind: int) -> _Retained:
         """Number the next `count` messages."""
         self.transported += count
-        kept = _Kept(self.transported, behind)
-        if self.kept and self.kept[-1].behind == behind:
-            self.kept[-1] = kept
+        retained = _Retained(self.transported, behind)
+        if self.retained and self.retained[-1].behind == behind:
+            self.retained[-1] = retained
         else:
-            self.kept.append(kept)
-        return kept
+            self.retained.append(retained)
+        return retained
 
     def release(self, last: int) -> None:
         """Release the messages up to `last`, which have arrived, whether or not this driver has heard so."""
         self.released, self.acknowledged = last, max(self.acknowledged, last)
-        while self.kept and self.kept[0].last <= last:
-            self.kept.popleft()
+        while self.retained and self.retained[0].last <= last:
+            self.retained.popleft()
 
-    def go_back(self, n: int) -> None:
+    def roll_back(self, n: int) -> None:
         """The receiver has the messages up to n; all later ones are to be sent again."""
         self.acknowledged = self.sent = n
-        self.unsent = deque(kept for kept in self.kept if kept.last > n)
+        self.unsent = deque(retained for retained in self.retained if retained.last > n)
 
 
 @dataclass(slots=True)
 class Driver:
     """The machine of one driver. `handle` is its only mutator.
 
-    Where a system never goes back to a snapshot, a driver ends with the life, and `keeps` nothing.
+    Where a system never goes back to a snapshot, a driver ends with the life, and `retains` nothing.
     """
 
     name: str
     incarnation: int = 1
-    keeps: bool = True
+    retains: bool = True
     _channels: dict[str, _Channel] = field(default_factory=dict)
     _tags: dict[SnapshotId, None] = field(default_factory=dict)
     _tombstones: Tombstones = field(default_factory=lambda: Tombstones(ENDED_KEPT_MAX))
@@ -136,7 +136,7 @@ class Driver:
     """The receivers in the list of answers that have ended in a durable cut, so in all later lives too."""
     _early: list[AnswerArrived] = field(default_factory=list)
     """Answers of later lives."""
-    _calls: KeptCalls = field(default_factory=KeptCalls)
+    _calls: RetainedCalls = field(default_factory=RetainedCalls)
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -146,8 +146,8 @@ class Driver:
     def kept_up_to(self, receiver: str, last: int) -> int:
         """The number of the last message to `receiver`, not above `last`, that this driver still keeps; 0 if none."""
         channel = self._channels.get(receiver)
-        kept = 0 if channel is None else min(last, channel.transported)
-        return kept if channel is not None and kept > channel.released else 0
+        retained = 0 if channel is None else min(last, channel.transported)
+        return retained if channel is not None and retained > channel.released else 0
 
     @property
     def may_number(self) -> bool:
@@ -197,7 +197,7 @@ class Driver:
             case AnswerArrived():
                 return self._answer_arrived(event)
             case CallMade(receiver, call_id, number):
-                assert self.keeps, f"{self.name} counts no calls"
+                assert self.retains, f"{self.name} counts no calls"
                 self._calls.made(receiver, call_id, number, self.incarnation)
                 return ()
             case OutcomeCame():
@@ -231,9 +231,9 @@ class Driver:
         waiting = {receiver for _, receiver in self._waiting}
         for receiver, channel in self._channels.items():
             assert channel.released <= channel.acknowledged <= channel.transported, f"{receiver}: {channel}"
-            assert channel.released <= channel.sent <= channel.transported or not self.keeps, f"{receiver}: {channel}"
+            assert channel.released <= channel.sent <= channel.transported or not self.retains, f"{receiver}: {channel}"
             assert not channel.unsent or receiver in waiting, f"{receiver} waits for nothing: {channel}"
-            lasts = [kept.last for kept in channel.kept]
+            lasts = [retained.last for retained in channel.retained]
             assert lasts == sorted(set(lasts)), f"{receiver} keeps {lasts}"
         listed = {receiver for receiver, _ in self._answers}
         assert self._over <= listed, f"{self._over - listed} have ended, and nothing waits for their answers"
@@ -242,15 +242,15 @@ class Driver:
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
         first = channel.transported + 1
-        if not self.keeps:
+        if not self.retains:
             channel.transported += count
             return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
         own_run = bool(self._answers) and self._answers[-1][0] == receiver
-        kept = channel.keep(count, self._run if own_run else self._total)
-        if channel.unsent or kept.behind > self._confirmed:
+        retained = channel.keep(count, self._run if own_run else self._total)
+        if channel.unsent or retained.behind > self._confirmed:
             if not channel.unsent:
-                heappush(self._waiting, (kept.behind, receiver))
-            channel.unsent.append(kept)
+                heappush(self._waiting, (retained.behind, receiver))
+            channel.unsent.append(retained)
             return ()
         channel.sent = channel.transported
         return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
@@ -277,13 +277,13 @@ class Driver:
             return ()
         assert last <= channel.transported, f"{receiver} acknowledged {last}: {channel}"
         channel.acknowledged = last
-        if self.keeps:
+        if self.retains:
             return ()
         channel.released = last
         return (ReleaseMessages(receiver, last),)
 
     def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
-        if not self.keeps:
+        if not self.retains:
             self._channels.pop(receiver, None)
             return ()
         if receiver not in self._channels:
@@ -292,7 +292,7 @@ class Driver:
         return tuple(self._confirm())
 
     def _outcome_came(self, came: OutcomeCame) -> tuple[DriverEffect, ...]:
-        if not self.keeps:
+        if not self.retains:
             self._hear(came.tags)
             return ()
         number = self._calls.number(came.receiver, came.call_id)
@@ -303,12 +303,12 @@ class Driver:
         return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life))
 
     def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
-        if answer.incarnation > self.incarnation and self.keeps:
+        if answer.incarnation > self.incarnation and self.retains:
             self._early.append(answer)
             return ()
         self._hear(answer.tags)
         receiver, number = answer.receiver, answer.number
-        if not self.keeps or number == 0 or receiver not in self._channels:
+        if not self.retains or number == 0 or receiver not in self._channels:
             return ()
         if number > self._seen.get(receiver, 0):
             self._seen[receiver] = number
@@ -391,11 +391,11 @@ class Driver:
         for receiver, channel in self._channels.items():
             n = back.sent.get(receiver, 0)
             assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
-            channel.go_back(n)
+            channel.roll_back(n)
             if channel.unsent:
                 heappush(self._waiting, (channel.unsent[0].behind, receiver))
         early, self._early = self._early, []
         self._calls.forget(back.received, back.ended)
-        self._calls.go_back({(one.receiver, one.number) for one in early if one.incarnation >= self.incarnation})
+        self._calls.roll_back({(one.receiver, one.number) for one in early if one.incarnation >= self.incarnation})
         effects += self._confirm()
         return effects + [effect for answer in early for effect in self._answer_arrived(answer)]

@@ -16,7 +16,7 @@ class RecoveryPolicy:
     """When a system gives up, and how long it pauses before it goes back.
 
     Attributes:
-        goes_back: False for a system that never goes back by itself: the first failure stops it.
+        rolls_back: False for a system that never goes back by itself: the first failure stops it.
         failures_max: the system stops at the first failure behind so many rollbacks, for whatever reason; None for any
             number.
         fruitless_max: the system stops at the first loss of a process behind so many rollbacks for it in a row that led
@@ -29,7 +29,7 @@ class RecoveryPolicy:
         dead_letters: a message that ends its actor's process again and again becomes a dead letter; see `poison`.
     """
 
-    goes_back: bool = True
+    rolls_back: bool = True
     failures_max: int | None = None
     fruitless_max: int = 3
     pause_s: float = 1.0
@@ -143,7 +143,7 @@ class Past:
         """The times of the rollbacks in this row for that process, or for coordinators, in order."""
         return self._row_of_now.get(process, ())
 
-    def gone_back(self, at: float, process: str | None) -> "Past":
+    def rolled_back(self, at: float, process: str | None) -> "Past":
         """What the log says behind one more rollback, for the loss of this process, or for that of a coordinator."""
         row = {**self._row_of_now, process: (*self.times(process), at)[-TIMES_MAX:]}
         if process is None:
@@ -210,7 +210,7 @@ class LogRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class NoWayBack:
+class NoRollback:
     """The system cannot go back: no snapshot is there, its log is damaged, or another coordinator leads it."""
 
     detail: str
@@ -347,7 +347,7 @@ RecoveryEvent = (
     | TookOver
     | LifeBegan
     | LogRefused
-    | NoWayBack
+    | NoRollback
     | ProcessLoaded
     | LoadRefused
     | LifeMarked
@@ -379,8 +379,8 @@ class StopHandlers:
 class BeginLife:
     """Write the record of a new life behind `life`. `process` was lost, if any; `detail` says why the old life ended.
 
-    Answer with LifeBegan, LogRefused or NoWayBack. The number of the new life may be higher than one more. If the
-    snapshot lacks anything of `needs`, the answer is NoWayBack, and no record is written.
+    Answer with LifeBegan, LogRefused or NoRollback. The number of the new life may be higher than one more. If the
+    snapshot lacks anything of `needs`, the answer is NoRollback, and no record is written.
     """
 
     life: int

@@ -60,7 +60,7 @@ from rayshot.protocol.recovering import (
     LogRefused,
     MarkLife,
     MarkRefused,
-    NoWayBack,
+    NoRollback,
     Past,
     PatienceOver,
     Pause,
@@ -150,7 +150,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
     },
     LifeBegan: {_WAITING: Move("_life_began", (_LOADING, _MARKING))},
     LogRefused: {_WAITING: Move("_refused", (_WAITING,))},
-    NoWayBack: {_WAITING: _STOPS},
+    NoRollback: {_WAITING: _STOPS},
     ProcessLoaded: {_LOADING: Move("_process_loaded", (_LOADING, _MARKING))},
     LoadRefused: {_LOADING: Move("_load_refused", (_LOADING, _STOPPED))},
     PatienceOver: {_LOADING: _STOPS, **dict.fromkeys((_RUNNING, _WAITING, _MARKING))},
@@ -290,13 +290,13 @@ class Recovery:
         return self._stop(lost.detail, lost.process)
 
     def _process_lost(self, lost: ProcessLost) -> tuple[RecoveryEffect, ...]:
-        return self._go_back(lost.process, lost.detail, lost.at, lost.handled)
+        return self._roll_back(lost.process, lost.detail, lost.at, lost.handled)
 
-    def _go_back(
+    def _roll_back(
         self, process: str | None, detail: str, at: float, handled: MessageId | None = None
     ) -> tuple[RecoveryEffect, ...]:
         """End this life."""
-        if not self.policy.goes_back:
+        if not self.policy.rolls_back:
             return self._stop(detail, process)
         failures = self._past.rollbacks
         if self.policy.failures_max is not None and failures >= self.policy.failures_max:
@@ -347,9 +347,9 @@ class Recovery:
         if event.unfinished:
             return self._stop(event.unfinished)
         if event.marked and event.lost:
-            return self._go_back(event.lost[0], event.detail, event.at)
+            return self._roll_back(event.lost[0], event.detail, event.at)
         if event.idle or not event.marked:  # the rollback was not finished, and no process caused that
-            return self._go_back(None, "the coordinator died while it went back", event.at)
+            return self._roll_back(None, "the coordinator died while it went back", event.at)
         return ()
 
     def _life_began(self, event: LifeBegan) -> tuple[RecoveryEffect, ...]:
@@ -444,7 +444,7 @@ class Recovery:
         return self._stop(f"it was stopped with the savepoint {savepoint}", savepoint=savepoint)
 
     def _stop_wanted(
-        self, event: StopWanted | Defect | StarterDied | PatienceOver | NoWayBack | LifeFenced
+        self, event: StopWanted | Defect | StarterDied | PatienceOver | NoRollback | LifeFenced
     ) -> tuple[RecoveryEffect, ...]:
         return self._stop(event.detail)
 

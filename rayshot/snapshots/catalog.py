@@ -83,7 +83,7 @@ class SystemView:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
         return self.open(records[-1])
 
-    def way_back(self) -> Snapshot:
+    def rollback_target(self) -> Snapshot:
         """The last of `snapshots` that advances: no actor in it is behind an earlier one of its life.
 
         If two snapshots overlap, the one that is stored later may be behind the other. Raises SnapshotNotFound if there

@@ -3,7 +3,7 @@
 from rayshot.protocol.recovering import Began, RecoveryEffect, RecoveryEvent, RecoveryPolicy
 from rayshot.protocol.recovery import Recovery
 
-NEVER_BACK = RecoveryPolicy(goes_back=False)
+NEVER_BACK = RecoveryPolicy(rolls_back=False)
 
 
 def running(life: int, policy: RecoveryPolicy | None = None) -> Recovery:

@@ -15,7 +15,7 @@ from rayshot.protocol.driver_events import (
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.kept_calls import KeptCalls
+from rayshot.protocol.retained_calls import RetainedCalls
 
 K = SnapshotId(1, "coordinator", 1)
 
@@ -49,7 +49,7 @@ def test_what_a_driver_keeps_up_to_a_number_does_not_move_with_what_it_tells_lat
 
 
 def test_a_driver_that_keeps_nothing_forgets_a_receiver_that_ended():
-    driver = Driver("driver:1", keeps=False)
+    driver = Driver("driver:1", retains=False)
     driver.handle(BatchTaken("p", 2))
     driver.handle(ReceiverEnded("p"))
     driver.handle(ReceiverEnded("q"))
@@ -292,12 +292,12 @@ def test_an_ended_receiver_may_answer_what_was_not_sent_to_it(driver):
 
 
 def test_a_driver_that_keeps_nothing_counts_no_calls():
-    driver = Driver("driver:1", keeps=False)
+    driver = Driver("driver:1", retains=False)
     driver.handle(OutcomeCame("p", 1, (K,), 1))
     assert driver.tags == (K,)
     with pytest.raises(AssertionError, match="counts no calls"):
         driver.handle(CallMade("p", 1, 1))
-    assert driver._calls == KeptCalls()
+    assert driver._calls == RetainedCalls()
 
 
 def test_messages_between_two_answers_wait_for_the_first_one_only(driver):

@@ -25,7 +25,7 @@ from rayshot.protocol.recovering import (
     LifeBegan,
     LifeMarked,
     LoadProcess,
-    NoWayBack,
+    NoRollback,
     Past,
     Pause,
     PauseOver,
@@ -54,7 +54,7 @@ def test_a_life_goes_on_only_from_a_cut_that_holds_what_drivers_evicted():
     machine, gone = running(1), Evicted(1, "driver:1", {"p": 3}, {"p": 2})
     machine.handle(gone)
     assert orders(machine) == (gone,)
-    assert machine.handle(NoWayBack("it lacks what driver:1 evicted")) == (
+    assert machine.handle(NoRollback("it lacks what driver:1 evicted")) == (
         StopSystem(None, "it lacks what driver:1 evicted"),
     )
 
@@ -95,7 +95,7 @@ def test_the_next_life_begins_without_demands():
     machine = running(1, RecoveryPolicy(pause_s=0))
     machine.handle(Evicted(1, "driver:1", {"p": 3}))
     machine.handle(LOST)
-    machine.handle(LifeBegan(2, ("bob",), Past().gone_back(1000.0, "bob")))
+    machine.handle(LifeBegan(2, ("bob",), Past().rolled_back(1000.0, "bob")))
     machine.handle(ProcessLoaded(2, "bob", 1))
     machine.handle(LifeMarked(2))
     assert orders(machine, ProcessLost(2, "bob", 1, "bob died", 1000.0)) == ()
@@ -107,7 +107,7 @@ def test_in_another_life_or_on_the_way_back_nobody_evicts(late):
     if late.life == 1:
         machine.handle(LOST)
     machine.handle(late)
-    machine.handle(NoWayBack("x") if late.life == 1 else LOST)
+    machine.handle(NoRollback("x") if late.life == 1 else LOST)
     assert machine._evicted == {}
 
 
@@ -314,25 +314,25 @@ class Play:
         for effect in self.machine.handle(ProcessLost(self.machine.life, "p", 1, "it died", 1000.0)):
             match effect:
                 case BeginLife():
-                    self.go_back(effect)
+                    self.roll_back(effect)
                 case Pause(number):
                     (order,) = self.machine.handle(PauseOver(number))
-                    self.go_back(order)
+                    self.roll_back(order)
 
-    def go_back(self, order):
+    def roll_back(self, order):
         if self.open and self.chance.random() < 0.3:
             self.commit()  # it was being stored when the process died
         sent, received = self.numbers(self.cut)
         lacks = [need for need in order.needs if not need.is_held(sent, received, ())]
         if lacks and self.heeds_needs:
-            (stop,) = self.machine.handle(NoWayBack("it lacks what was evicted"))
+            (stop,) = self.machine.handle(NoRollback("it lacks what was evicted"))
             assert isinstance(stop, StopSystem)
             assert self.machine.phase is Phase.STOPPED
             self.stopped = True
             return
         self.counts["rollbacks"] += 1
         self.counts["rollbacks with demands"] += bool(order.needs)
-        loads = self.machine.handle(LifeBegan(order.life + 1, self.names, Past().gone_back(1000.0, "bob")))
+        loads = self.machine.handle(LifeBegan(order.life + 1, self.names, Past().rolled_back(1000.0, "bob")))
         for load in loads:
             assert isinstance(load, LoadProcess)
             self.machine.handle(ProcessLoaded(load.life, load.process, load.start))

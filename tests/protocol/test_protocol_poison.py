@@ -45,7 +45,7 @@ class Row:
     def lose(self, process: str, handled: MessageId | None = None) -> str | Poison | None:
         """What is judged of a loss; the system goes back behind it."""
         verdict = self.blame.judge(process, handled, self.past.losses, self.past.led_nowhere(process))
-        self.past = self.past.gone_back(AT, process)
+        self.past = self.past.rolled_back(AT, process)
         return verdict
 
     def commit(self, count: int = 1) -> None:
@@ -196,13 +196,13 @@ def test_progress_forgets_the_row_but_not_the_letters() -> None:
 
 
 def test_who_takes_over_knows_no_names_and_finds_them_anew() -> None:
-    row = Row(suspicion(), watched().past.gone_back(AT, "bob").gone_back(AT, "bob"))
+    row = Row(suspicion(), watched().past.rolled_back(AT, "bob").rolled_back(AT, "bob"))
     row.blame.take_over(row.past.losses)
     assert row.cautions == {"bob": Caution(says=True)}
     assert row.lose("bob") is None, "it had told the coordinator that died"
     assert row.lose("bob", message(7)) is None
     assert row.lose("bob", message(7)) == Poison("bob", message(7))
-    row = Row(suspicion(dead_letters=False), watched().past.gone_back(AT, "bob"))
+    row = Row(suspicion(dead_letters=False), watched().past.rolled_back(AT, "bob"))
     row.blame.take_over(row.past.losses)
     assert row.lose("bob") == "going back 3 times led nowhere, so once more would not either"
 
@@ -225,7 +225,7 @@ def test_the_machine_goes_back_once_more_and_takes_care_before_it_loads() -> Non
     for life in range(1, 5):
         handled = message(7) if life >= 3 else None
         effects = machine.handle(ProcessLost(life, "bob", 1, "bob died", AT * life, handled=handled))
-        past = past.gone_back(AT * life, "bob")
+        past = past.rolled_back(AT * life, "bob")
         if life < 4:
             run(machine, life + 1, past)
     assert effects[-1] == BeginLife(
@@ -234,7 +234,7 @@ def test_the_machine_goes_back_once_more_and_takes_care_before_it_loads() -> Non
     assert machine.letters == {Poison("bob", message(7))}
     caution = {"bob": Caution(says=True, letters=(message(7),))}
     assert machine.handle(LifeBegan(5, ("bob",), past)) == (WatchForPoison(5, caution), LoadProcess(5, "bob", 1))
-    over = LifeBegan(6, ("bob",), past.gone_back(AT * 9, None), over=machine.letters)
+    over = LifeBegan(6, ("bob",), past.rolled_back(AT * 9, None), over=machine.letters)
     machine.handle(ProcessLoaded(5, "bob", 1))
     machine.handle(LifeMarked(5))
     machine.handle(ProcessLost(5, "bob", 1, "bob died", AT * 9))
@@ -315,7 +315,7 @@ class World:
             case (StopSystem(_, why),):
                 self.stopped = why
                 return
-        self.past = self.past.gone_back(at, actor)
+        self.past = self.past.rolled_back(at, actor)
         self.lives += 1
         self.handled = self.stored.copy()
         over = frozenset(one for one in machine.letters if self.stored[one.process] >= one.message.number)

@@ -19,7 +19,7 @@ from rayshot.protocol.recovering import (
     LogRefused,
     MarkLife,
     MarkRefused,
-    NoWayBack,
+    NoRollback,
     Past,
     Pause,
     PauseOver,
@@ -46,7 +46,7 @@ def lost(process: str = "bob", life: int = 1, start: int = 1, at: float = AT, *,
 
 
 def began(life: int = 2, *processes: str, past: Past | None = None) -> LifeBegan:
-    return LifeBegan(life, processes or ("alice", "bob"), past or Past().gone_back(AT, "bob"))
+    return LifeBegan(life, processes or ("alice", "bob"), past or Past().rolled_back(AT, "bob"))
 
 
 def loading(policy: RecoveryPolicy | None = None, *processes: str) -> Recovery:
@@ -68,7 +68,7 @@ def test_the_five_steps_of_a_rollback() -> None:
 
 
 def test_a_cut_without_processes_is_loaded_at_once() -> None:
-    assert tell(running(1), lost(), LifeBegan(2, (), Past().gone_back(AT, "bob"))) == (MarkLife(2),)
+    assert tell(running(1), lost(), LifeBegan(2, (), Past().rolled_back(AT, "bob"))) == (MarkLife(2),)
 
 
 def test_losses_of_an_older_life_or_an_earlier_start_count_for_nothing() -> None:
@@ -158,7 +158,7 @@ def test_a_pause_that_was_replaced_starts_nothing() -> None:
 def test_without_a_way_back_the_system_stops() -> None:
     machine = running(1)
     tell(machine, lost())
-    assert tell(machine, NoWayBack("the snapshot was deleted")) == (StopSystem(None, "the snapshot was deleted"),)
+    assert tell(machine, NoRollback("the snapshot was deleted")) == (StopSystem(None, "the snapshot was deleted"),)
     assert tell(machine, began()) == ()
 
 
@@ -176,7 +176,7 @@ def after(*losses: str | None, commits: int = 0, every_s: float = 1.0) -> Past:
     """What the log says behind these losses; each life behind them had so many commits."""
     past, began_at = Past(), AT - every_s * len(losses)
     for number, process in enumerate(losses):
-        past = past.gone_back(began_at + every_s * number, process)
+        past = past.rolled_back(began_at + every_s * number, process)
         for _ in range(commits):
             past = past.committed()
     return past
@@ -224,18 +224,18 @@ def test_rollbacks_that_lead_nowhere_for_one_process_end_the_system(
 def test_the_past_counts_what_leads_nowhere() -> None:
     past = after("bob", "bob")
     assert (past.rollbacks, past.losses, past.led_nowhere("bob"), past.led_nowhere("alice")) == (2, {"bob": 2}, 2, 0)
-    both = past.gone_back(2.0, "alice")
+    both = past.rolled_back(2.0, "alice")
     assert (both.led_nowhere("bob"), both.led_nowhere("alice")) == (2, 1), "without a commit both may have one cause"
     once, twice = past.committed(), past.committed().committed()
-    assert once.gone_back(2.0, "bob").led_nowhere("bob") == 3, "the one snapshot may be from before the fatal message"
-    other = once.gone_back(2.0, "alice")
+    assert once.rolled_back(2.0, "bob").led_nowhere("bob") == 3, "the one snapshot may be from before the fatal message"
+    other = once.rolled_back(2.0, "alice")
     assert (other.led_nowhere("bob"), other.losses) == (0, {"bob": 2, "alice": 1}), "they may die by turns"
     assert twice.losses == {}
-    assert twice.gone_back(2.0, "bob") == Past(3, {"bob": (2.0,)}, {"bob": 1})
+    assert twice.rolled_back(2.0, "bob") == Past(3, {"bob": (2.0,)}, {"bob": 1})
     assert twice.committed() == twice
-    late = past.gone_back(2.0, None)
+    late = past.rolled_back(2.0, None)
     assert (late.losses, late.led_nowhere("bob")) == ({"bob": 2}, 2), "the death of a coordinator does not count"
-    assert twice.gone_back(2.0, None) == Past(3, {None: (2.0,)}, {})
+    assert twice.rolled_back(2.0, None) == Past(3, {None: (2.0,)}, {})
 
 
 @pytest.mark.acceptance("P1")
@@ -367,11 +367,11 @@ def test_a_load_that_waits_for_a_pause_and_a_new_start_are_one_load() -> None:
 
 
 def test_coordinators_that_die_one_after_the_other_lead_nowhere_by_nobodys_fault() -> None:
-    past = Past().gone_back(AT, "bob")
+    past = Past().rolled_back(AT, "bob")
     for number in range(9):
         effects = tell(Recovery(2), TookOver(2, False, ("alice",), AT + 999 * (number + 1), past, idle=True))
         assert effects[-1] == BeginLife(2, None, "the coordinator died while it went back")
-        past = past.gone_back(AT + 999 * (number + 1), None)
+        past = past.rolled_back(AT + 999 * (number + 1), None)
     assert past.losses == {"bob": 1}
 
 

@@ -366,7 +366,7 @@ class World:
         answer(question, may)
 
     @property
-    def can_go_back(self):
+    def can_roll_back(self):
         """Whether the last snapshot holds all that the driver evicted."""
         return self.demand is None or self.demand.is_held(*self.committed.numbers)
 
@@ -376,7 +376,7 @@ class World:
             self.position += 1
             self.committed = taken or Snapshot(self, self.position)
             self.committed.position = self.position
-            if self.can_go_back:
+            if self.can_roll_back:
                 self.demand = None
 
     def stop(self):
@@ -388,7 +388,7 @@ class World:
 
     def begin(self, *lost):
         """The next life begins, with new processes in the place of those that were `lost`."""
-        assert self.can_go_back, "what the driver evicted would be lost"
+        assert self.can_roll_back, "what the driver evicted would be lost"
         self.demand = None
         self.life += 1
         self.epoch = self.position = self.position + 1
@@ -414,7 +414,7 @@ class World:
         """Make a process in the place of one that was lost. It is there at once: a life begins when all are loaded."""
         self.cluster.start_now(Host, GROUPS, actor_name("system", self.life, name), name, self.life)
 
-    def go_back(self, *lost):
+    def roll_back(self, *lost):
         self.stop()
         self.begin(*lost)
 

@@ -240,7 +240,7 @@ def until_it_runs(system, life=2):
 
 
 @contextlib.contextmanager
-def unable_to_go_back(system, folder, victim):
+def unable_to_roll_back(system, folder, victim):
     """An actor has died, and the storage `shots` in that folder is away. Behind the block the system runs again."""
     (folder / "shots").rename(folder / "unmounted")
     try:

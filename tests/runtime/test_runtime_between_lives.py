@@ -17,14 +17,14 @@ def world(monkeypatch):
 
 
 def test_who_waits_for_room_goes_on_in_the_next_life(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
+    monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", 200)
     alice = world.handle("alice")
     alice.take.tell("x" * 300)
     world.settle()
     waiting = Thread(alice.take.tell, (1,))
     waiting.begin()
     assert waiting.waits_for
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     world.settle()
     assert waiting.waits_for
@@ -56,7 +56,7 @@ def test_an_actor_whose_process_started_just_before_a_rollback_is_made_in_the_ne
     def start_late(*made, maker):
         host = world.spawn(*made, maker=maker)
         if world.life == 1:
-            world.go_back()
+            world.roll_back()
             world.settle()
         return host
 
@@ -77,7 +77,7 @@ def test_a_call_whose_receiver_was_found_just_before_a_rollback_goes_to_the_proc
     def find_early(*arguments, **options):
         found = find(*arguments, **options)
         if world.life == 1:
-            world.go_back("alice")
+            world.roll_back("alice")
             world.settle()
         return found
 
@@ -110,7 +110,7 @@ def test_while_the_system_goes_back_a_call_waits_and_what_is_told_does_not(world
     world.stop()
     alice.take.tell(2)
     world.settle()
-    assert world.port.life.goes_back
+    assert world.port.life.rolls_back
     alice.take.tell(3)
     refs = []
     calling = Thread(lambda: refs.append(alice.take.remote(4)))
@@ -143,7 +143,7 @@ def test_who_waits_for_what_was_told_waits_again_for_what_had_arrived_in_an_earl
     waiting = Thread(lambda: found.append(world.session.await_taken(told, 60.0)))
     waiting.begin()
     assert waiting.waits_for
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     world.settle()
     *of_others, of_bob = late

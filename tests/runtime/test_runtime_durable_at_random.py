@@ -50,7 +50,7 @@ class Actor:
         self.results, self.fetched = {}, {}
 
     def new_outcomes(self):
-        return Outcomes(self.lock, "till", lambda: setattr(self, "asked", self.asked + 1), goes_back=True)
+        return Outcomes(self.lock, "till", lambda: setattr(self, "asked", self.asked + 1), rolls_back=True)
 
     @door.method("calls", again=NotYet)
     def result(self, *fetch):
@@ -115,7 +115,7 @@ class Actor:
         with self.lock:
             self.outcomes.durable.aborted(snapshot)
 
-    def go_back(self):
+    def roll_back(self):
         """All go back to the newest cut that advances; messages behind it come again."""
         before = self.outcomes
         with self.lock:
@@ -150,7 +150,7 @@ class Play:
         self.cluster, self.actor, self.chance = cluster, actor, random.Random(seed)
 
     def run(self, steps):
-        deeds = [self.call, self.handle, self.record, self.commit, self.abort, self.actor.go_back, self.fetch_again]
+        deeds = [self.call, self.handle, self.record, self.commit, self.abort, self.actor.roll_back, self.fetch_again]
         for _ in range(steps):
             self.chance.choices(deeds, [8, 8, 2, 2, 0.7, 0.4, 1])[0]()
             for _ in range(self.chance.randrange(20)):
@@ -296,7 +296,7 @@ def test_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
 def test_on_the_way_back_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
     settled(cluster, actor, "driver:a", 20)
     cluster.until(lambda: actor.outcomes.durable.is_full)
-    actor.go_back()
+    actor.roll_back()
     cluster.until(lambda: actor.outcomes.durable.is_full)
     cluster.schedule.pass_s(5.0)
     assert actor.retries == 0
@@ -317,7 +317,7 @@ def test_on_the_way_back_what_the_snapshot_holds_is_answered_though_others_have_
     if not is_told:
         actor.outcomes.durable.committed = lambda _: None
     actor.commit(taken)
-    actor.go_back()
+    actor.roll_back()
     cluster.until(lambda: len(actor.results) == 3 and actor.outcomes.durable.is_full)
     retries = actor.retries
     cluster.schedule.pass_s(5.0)
@@ -362,7 +362,7 @@ def answered_again(actor, first, second):
     with actor.lock:
         actor.outcomes.settle("driver:a", 1, Outcome(first))
     actor.outcomes.fetch("driver:a", 1)
-    actor.go_back()
+    actor.roll_back()
     with actor.lock:
         actor.outcomes.settle("driver:a", 1, Outcome(second))
     return actor.outcomes.changed
@@ -390,7 +390,7 @@ def test_the_same_answer_and_what_is_not_cheap_to_compare_count_for_nothing(acto
 def test_an_answer_that_nobody_had_seen_may_be_another_one(cluster, actor):
     with actor.lock:
         actor.outcomes.settle("driver:a", 1, Outcome(1))
-    actor.go_back()
+    actor.roll_back()
     with actor.lock:
         actor.outcomes.settle("driver:a", 1, Outcome(2))
     assert actor.outcomes.changed == 0

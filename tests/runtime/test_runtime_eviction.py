@@ -26,7 +26,7 @@ COUNT = 3_000
 @pytest.fixture
 def system(new_system, monkeypatch):
     """A system of two tills. One has a first snapshot, and cannot record any more."""
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
+    monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", KEPT_MAX)
     system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=0.2, timeout_s=5.0))
     tills = [Till.options(name=name).remote() for name in ("kept", "killed")]
     ray.get([till.read.remote() for till in tills])
@@ -44,7 +44,7 @@ def tell(system, count=COUNT, name="kept"):
     return time.monotonic() - began
 
 
-def until_it_can_go_back(system):
+def until_it_can_roll_back(system):
     """The state can be recorded again."""
     ray.get(system.get_actor("kept").drop_lock.remote())
     eventually(lambda: system.status().cannot_go_back_since is None, 30)
@@ -61,7 +61,7 @@ def test_a_program_goes_on_while_snapshots_fail_and_when_one_succeeds_nothing_is
         system.snapshot()
     seconds = tell(system)
     assert seconds < 10, "nothing waits for snapshots"
-    until_it_can_go_back(system)
+    until_it_can_roll_back(system)
     tell(system, 10)
     kill(system, "kept")
     until_it_runs(system)
@@ -97,7 +97,7 @@ def test_a_coordinator_that_takes_over_knows_it(system, also_dies):
         return
     until_it_runs(system, life=1)
     assert "it cannot go back to a snapshot, until one succeeds" in report(system)["let_go"][1]
-    until_it_can_go_back(system)
+    until_it_can_roll_back(system)
     kill(system, "kept")
     until_it_runs(system)
     system.wait_until_running(30)
@@ -117,8 +117,8 @@ def test_what_a_program_evicted_that_is_gone_keeps_no_system_from_going_back(sys
     program = f"""
         import sys
         import ray, rayshot
-        from rayshot.runtime.channel import kept
-        kept.KEPT_BYTES_MAX = {KEPT_MAX}
+        from rayshot.runtime.channel import retained
+        retained.RETAINED_BYTES_MAX = {KEPT_MAX}
         ray.init({ray.get_runtime_context().gcs_address!r}, log_to_driver=False)
         till = rayshot.attach({system.name!r}).get_actor("kept")
         for _ in range({COUNT}):
@@ -145,7 +145,7 @@ def test_what_a_program_evicted_that_is_gone_keeps_no_system_from_going_back(sys
 
 
 def test_where_nobody_asks_for_snapshots_a_program_that_may_keep_no_more_gets_one(new_system, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
+    monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", KEPT_MAX)
     system = new_system()
     Till.options(name="kept").remote()
     assert tell(system) < 60

@@ -14,7 +14,7 @@ KEPT_MAX = 250
 
 @pytest.fixture
 def world(monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", KEPT_MAX)
+    monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", KEPT_MAX)
     monkeypatch.setattr("rayshot.runtime.driver.channel.ROOM_WAIT_S", 0.1)
     with going_back("alice", "bob") as world:
         yield world
@@ -43,11 +43,11 @@ def test_who_may_keep_no_more_asks_and_goes_on_when_it_may_evict(world):
     world.handle("alice").take.tell(0)
     world.settle()
     assert world.contents("alice") == [*told, 0]
-    assert not world.can_go_back
+    assert not world.can_roll_back
     world.commit()
     world.settle()
     assert not world.port.life.eviction.outstanding
-    world.go_back("alice")
+    world.roll_back("alice")
     world.settle()
     assert world.contents("alice") == [*told, 0]
 
@@ -60,11 +60,11 @@ def test_a_snapshot_that_was_taken_before_does_not_hold_it(world):
     world.commit(taken)
     world.settle()
     assert world.port.life.eviction.outstanding
-    assert not world.can_go_back
+    assert not world.can_roll_back
     world.commit()
     world.settle()
-    assert world.can_go_back
-    world.go_back()
+    assert world.can_roll_back
+    world.roll_back()
     world.settle()
     assert world.contents("alice") == told
 
@@ -109,7 +109,7 @@ def test_who_waits_for_room_goes_on_when_the_driver_evicts(world, monkeypatch):
 
 def test_a_permission_that_comes_in_the_next_life_is_void(world):
     told = fill(world)
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     world.answer_eviction()
     world.settle()
@@ -161,7 +161,7 @@ class PlayOfFewBytes(Play):
         self.counts["not held"] += demand is not None and self.world.demand is not None
 
     def fail(self):
-        if not self.world.running or self.world.can_go_back:
+        if not self.world.running or self.world.can_roll_back:
             super().fail()
             self.counts["failed"] += 1
         else:

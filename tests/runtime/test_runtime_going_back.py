@@ -32,7 +32,7 @@ def test_what_was_told_and_not_covered_is_told_again_in_the_next_life(world):
     for number in range(5, 10):
         alice.take.tell(number)
     world.settle()
-    world.go_back("alice")
+    world.roll_back("alice")
     alice.take.tell(10)
     world.settle()
     assert world.contents("alice") == list(range(11))
@@ -44,7 +44,7 @@ def test_a_method_of_a_handle_goes_on_in_the_next_life_and_a_system_counts_it(wo
     tell = world.handle("alice").take.tell
     tell(1)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.settle()
     tell(2)
     world.settle()
@@ -63,13 +63,13 @@ def test_nothing_is_kept_when_a_durable_snapshot_holds_it(world):
     world.commit()
     world.settle()
     assert world.session.budget.used == 0
-    world.go_back()
+    world.roll_back()
     world.settle()
     assert world.contents("alice") == list(range(101))
 
 
 def test_who_has_told_too_much_that_no_snapshot_holds_waits_and_then_hears_why(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.channel.kept.KEPT_BYTES_MAX", 200)
+    monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", 200)
     for file in ("channel", "port"):
         monkeypatch.setattr(f"rayshot.runtime.driver.{file}.ROOM_WAIT_S", 0.1)
     alice = world.handle("alice")
@@ -89,13 +89,13 @@ def test_an_actor_that_the_snapshot_lacks_is_made_again(world):
     made = Thing.options(name="made").remote(1)
     made.take.tell(2)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.settle()
     assert world.spawned == [(1, "made"), (2, "made")]
     assert world.contents("made") == [1, 2]
     world.commit()
     world.settle()
-    world.go_back("made")
+    world.roll_back("made")
     world.settle()
     assert world.spawned == [(1, "made"), (2, "made")]
 
@@ -112,7 +112,7 @@ def test_a_driver_does_not_go_on_before_an_actor_is_made_again_that_ray_refused_
     Thing.options(name="made").remote(1).take.tell(2)
     world.settle()
     monkeypatch.setattr("rayshot.runtime.driver.maker.spawn_host", refuse)
-    world.go_back()
+    world.roll_back()
     world.settle()
     assert (refusals, world.contents("made")) == ([], [1, 2])
 
@@ -123,7 +123,7 @@ def test_an_acknowledgement_of_an_earlier_life_says_nothing_of_the_present_one(w
     while not late:
         world.happen()
     del world.cluster.withheld["receive"]
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     while world.port.life.incarnation == 1:
         world.happen()
@@ -140,7 +140,7 @@ def test_after_a_rollback_an_actor_that_is_not_there_yet_is_waited_for(world, mo
     world.make("carol")
     world.handle("carol").take.tell(1)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.settle()
     world.cluster.schedule.pass_s(30.0)
     assert "carol" not in world.hosts
@@ -155,7 +155,7 @@ def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
     world.settle()
     alice.take.tell(1, made)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     while "made" not in world.hosts or not world.hosts["made"].process.arrived:
         assert not world.hosts["alice"].process.arrived
@@ -204,7 +204,7 @@ def test_while_an_actor_is_starting_a_driver_does_not_look_through_all_mentions_
 def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollback(world, monkeypatch):
     Thing.options(name="made").remote(1)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.tell_news()
     while "made" not in world.port.life.starting & world.port.life.made_again:
         world.happen()
@@ -244,7 +244,7 @@ def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world
     made = Thing.remote(1)
     name = made.name
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.settle()
     del made
     world.settle()
@@ -262,7 +262,7 @@ def test_an_actor_whose_end_did_not_happen_takes_what_was_told_before_it_and_lat
         with pytest.raises(ActorExited):
             refused(3)
     assert len(world.session.dead_letters.all()) == 2
-    world.go_back()
+    world.roll_back()
     world.settle()
     tell(4)
     alice.take.tell(5)
@@ -279,7 +279,7 @@ def test_how_many_calls_may_wait_at_an_actor_is_known_too_when_its_end_did_not_h
     world.settle()
     with pytest.raises(ActorExited):
         made.take.tell(3)
-    world.go_back()
+    world.roll_back()
     world.settle()
     made.take.remote(4)
     with pytest.raises(door.TooManyCalls):
@@ -292,7 +292,7 @@ def test_an_outcome_that_was_lost_in_an_earlier_life_is_asked_for_in_the_present
     while not alice.fetches:
         world.happen()
     alice.holds = True
-    world.go_back()
+    world.roll_back()
     world.settle()
     assert alice.process.outcomes == {1: 1}
     alice.holds, alice.lost = False, NoAnswer("it is lost")
@@ -321,7 +321,7 @@ def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
     world.commit()
     world.settle()
     assert (world.session.budget.used, list(world.session.channels)) == (0, [])
-    world.go_back()
+    world.roll_back()
     world.settle()
     with pytest.raises(ActorExited, match="'alice' has ended"):
         world.handle("alice").take.tell(3)
@@ -331,7 +331,7 @@ def test_of_an_actor_that_ended_in_a_durable_snapshot_nothing_is_kept(world):
 
 def test_an_order_to_end_follows_the_system_into_its_next_life(world):
     alice = world.handle("alice")
-    world.go_back()
+    world.roll_back()
     world.settle()
     rayshot.kill(alice)
     world.settle()
@@ -342,7 +342,7 @@ def test_a_call_of_a_living_actor_gets_its_outcome_in_the_next_life_and_one_of_a
     refs = [world.handle(name).take.remote(1) for name in ("alice", "bob")]
     for _ in range(6):
         world.happen()
-    world.go_back("bob")
+    world.roll_back("bob")
     world.settle()
     assert outcome(refs[0]) == 1
     assert isinstance(outcome(refs[1]), DIED)
@@ -355,7 +355,7 @@ def test_behind_an_answer_of_a_life_that_is_not_known_nothing_is_numbered(world)
     while not world.hosts["alice"].process.mailbox:
         world.happen()
     world.commit()
-    world.go_back()
+    world.roll_back()
     world.recorded.append((2, "coordinator", 7))
     world.hosts["alice"].handle_next()
     bob.take.tell(1)
@@ -373,7 +373,7 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
     bob = world.handle("bob")
     bob.take.tell(1)
     world.settle()
-    world.go_back()
+    world.roll_back()
     ports.hear(world.identity().life, [(2, "coordinator", 7)])
     bob.take.tell(2)
     while world.events:
@@ -387,7 +387,7 @@ def test_news_that_a_plain_task_brings_of_a_life_that_is_not_known_wait_for_it_t
 def test_what_a_snapshot_waits_for_is_followed_into_the_next_life(world):
     world.handle("alice").take.tell(1)
     told = world.session.told()
-    world.go_back()
+    world.roll_back()
     assert world.session.await_taken(told, 0.0) == ["alice"]
     world.settle()
     assert world.port.life.incarnation == 2
@@ -397,7 +397,7 @@ def test_what_a_snapshot_waits_for_is_followed_into_the_next_life(world):
 def test_a_program_that_shuts_its_system_down_follows_it_no_more(world):
     world.handle("alice").take.tell(1)
     world.settle()
-    world.go_back()
+    world.roll_back()
     world.port.close(SystemStopped("it was shut down"))
     world.settle()
     assert world.polls == []
@@ -430,7 +430,7 @@ def test_a_call_for_news_that_was_lost_is_made_anew_and_its_late_answer_does_not
     world.cluster.schedule.pass_s(2)
     assert len(world.polls) == 2
     answer(world.polls.pop(0), None)
-    world.go_back()
+    world.roll_back()
     world.settle()
     assert world.port.life.incarnation == 2
     assert len(world.polls) == 1
@@ -442,7 +442,7 @@ def test_what_comes_late_from_an_earlier_life_says_nothing_of_what_is_told_again
     alice.take.tell(1)
     while not late:
         world.happen()
-    world.go_back()
+    world.roll_back()
     while world.port.life.incarnation == 1:
         if not world.events:
             world.tell_news()

@@ -45,7 +45,7 @@ def test_what_threads_tell_while_the_system_goes_back_again_and_again_is_neither
         for host in list(world.hosts.values()):
             for _ in range(min(len(host.process.mailbox), chance.randrange(500))):
                 host.handle_next()
-        chance.choice([world.commit, world.go_back, world.tell_news, lambda: None])()
+        chance.choice([world.commit, world.roll_back, world.tell_news, lambda: None])()
     world.settle()
     for thread in range(3):
         for name in ("alice", "bob"):
@@ -115,7 +115,7 @@ class Play:
         try:
             ref = self.handles[name].take.remote(self.count)
         except SystemRecovering:
-            assert self.world.port.life.goes_back  # the call would have waited for the news
+            assert self.world.port.life.rolls_back  # the call would have waited for the news
             return
         if isinstance(outcome(ref), ActorExited):
             assert name in self.killed
@@ -135,7 +135,7 @@ class Play:
             handle = Thing.options(**own).remote(self.count)
         except SystemRecovering:
             assert own, "only who makes an actor with a name waits for the news"
-            assert self.world.port.life.goes_back
+            assert self.world.port.life.rolls_back
             return
         self.told[handle.name] = []
         self.handles[handle.name] = handle

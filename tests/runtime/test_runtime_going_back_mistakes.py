@@ -6,7 +6,7 @@ does not fit the code any more. So does a failure of its twin: the same change, 
 
 import pytest
 
-from rayshot.protocol.kept_calls import KeptCalls
+from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.runtime.driver.channel import DriverChannel
 from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.succession import Succession
@@ -33,27 +33,27 @@ def mistake(owner, method):
     return register
 
 
-@mistake(DriverChannel, "go_back")
-def nothing_is_told_again(wrong, go_back, self, life, arrived):
-    go_back(self, life, max(arrived, self.transported) if wrong else arrived)
+@mistake(DriverChannel, "roll_back")
+def nothing_is_told_again(wrong, roll_back, self, life, arrived):
+    roll_back(self, life, max(arrived, self.transported) if wrong else arrived)
 
 
-@mistake(DriverChannel, "go_back")
-def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, go_back, self, life, arrived):
+@mistake(DriverChannel, "roll_back")
+def what_was_under_way_is_sent_again_in_the_life_of_now(wrong, roll_back, self, life, arrived):
     under_way, peer = list(self.in_flight.values()), self.peer
-    go_back(self, life, arrived)
+    roll_back(self, life, arrived)
     if wrong:
         self.peer = peer
         for batch in under_way:
             self.transmit(batch)
 
 
-@mistake(KeptCalls, "fetched")
+@mistake(RetainedCalls, "fetched")
 def answers_of_an_earlier_life_count(wrong, fetched, self, receiver, call_id, given_in, present):
     return fetched(self, receiver, call_id, present if wrong else given_in, present)
 
 
-@mistake(KeptCalls, "ask")
+@mistake(RetainedCalls, "ask")
 def nobody_asks_for_outcomes_again(wrong, ask, self, receiver, handed, present):
     return [] if wrong else ask(self, receiver, handed, present)
 

@@ -106,7 +106,7 @@ def test_a_host_that_cannot_be_reached_load_after_load_is_killed_when_it_was_sil
     monkeypatch.setattr(door, "get", lambda *_, **__: None)
     monkeypatch.setattr(door, "when_answered", lambda *_: None)
     remote, killed = SimpleNamespace(remote=lambda *_: "pending"), []
-    host = SimpleNamespace(go_back=remote, hello=remote)
+    host = SimpleNamespace(roll_back=remote, hello=remote)
     with loader._lock:
         loader.start({"alice": SimpleNamespace(specification=SimpleNamespace(reloads_in_place=True))}, silent_s=30.0)
     loader.left["alice"] = Living(host, "alice", {})
@@ -180,7 +180,7 @@ def test_the_way_past_a_damaged_snapshot_is_looked_for_once(healer, monkeypatch,
     origin = SimpleNamespace(plans=lambda *_: dict.fromkeys(names), manifest=SimpleNamespace(ended=()))
     healer._lead_on(SimpleNamespace(origin=origin, past=Past(rollbacks=1)))
     healer._keyring, looks = (lambda: "keys"), []
-    monkeypatch.setattr(healing, "find_way_past", lambda *_: looks.append(1) or "a way")
+    monkeypatch.setattr(healing, "find_detour", lambda *_: looks.append(1) or "a way")
     answer(healer, "alice", 1, refused(Damaged("a chunk is gone")))
     answer(healer, "bob", 1, "near")
     answer(healer, "carol", 1, "near")
@@ -202,7 +202,7 @@ def test_what_cannot_be_done_stops_the_system_on_whatever_thread_it_was_tried(he
 
 @pytest.mark.parametrize("ends", [LifeFenced(1, "another life has it"), ProcessLost(1, "alice", 1, "killed", 0.0)])
 def test_a_restore_fails_for_the_sake_of_what_stopped_it_and_not_of_what_was_mended(healer, quiet_door, ends):
-    healer._machine, healer._life = Recovery(1, RecoveryPolicy(goes_back=False)), Quiet(1)
+    healer._machine, healer._life = Recovery(1, RecoveryPolicy(rolls_back=False)), Quiet(1)
     with healer.lock:
         healer._loader.start(dict.fromkeys(("alice", "bob")))
     healer.hear(RestoreWanted(1, ("alice", "bob")))
@@ -217,7 +217,7 @@ def test_no_host_goes_back_behind_the_order_to_stop(healer, quiet_door):
     told = []
     host = SimpleNamespace(
         stop=SimpleNamespace(remote=lambda *_: told.append("stop")),
-        go_back=SimpleNamespace(remote=lambda *_: told.append("go back")),
+        roll_back=SimpleNamespace(remote=lambda *_: told.append("go back")),
     )
     healer._loader.left = {"alice": Living(host, "alice", {})}
     plan = SimpleNamespace(specification=SimpleNamespace(reloads_in_place=True))
@@ -313,7 +313,7 @@ def test_a_host_that_is_of_no_use_when_it_is_written_down_is_no_member(what):
 
     def meanwhile():
         if what == "it goes back":
-            life.end = Stop("bank", "/shots", None, "bob was lost", goes_back=True)
+            life.end = Stop("bank", "/shots", None, "bob was lost", rolls_back=True)
         elif what == "it was lost":
             life.lose("alice")
         else:

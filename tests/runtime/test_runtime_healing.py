@@ -63,22 +63,22 @@ def test_a_step_back_that_a_shutdown_did_not_wait_for_begins_no_life_behind_it(n
     coordinator = system._identity.coordinator
 
     def be_slow(_):
-        from rayshot.runtime.coordinator import healing, way_back
+        from rayshot.runtime.coordinator import healing, rollback
 
-        make_plans, healing.CLOSE_S = way_back.make_plans, 0.1
+        make_plans, healing.CLOSE_S = rollback.make_plans, 0.1
 
         def make_slowly(*arguments):
-            way_back.begun = True
+            rollback.begun = True
             time.sleep(3.0)
-            way_back.done = True
+            rollback.done = True
             return make_plans(*arguments)
 
-        way_back.begun, way_back.done, way_back.make_plans = False, False, make_slowly
+        rollback.begun, rollback.done, rollback.make_plans = False, False, make_slowly
 
     def stands(_):
-        from rayshot.runtime.coordinator import way_back
+        from rayshot.runtime.coordinator import rollback
 
-        return way_back.begun, way_back.done
+        return rollback.begun, rollback.done
 
     ray.get(coordinator.__ray_call__.remote(be_slow))
     kill(system, "post1")

@@ -24,7 +24,7 @@ from rayshot.runtime.opening import ports
 from rayshot.runtime.opening.start import identify
 from rayshot.runtime.wire import answers
 from tests.processes import search_path
-from tests.runtime.healed import HEALS, Counter, die_at, kill, pid_of, report, unable_to_go_back, until_it_runs
+from tests.runtime.healed import HEALS, Counter, die_at, kill, pid_of, report, unable_to_roll_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
@@ -121,7 +121,7 @@ def test_a_storage_that_is_away_is_waited_for(new_system, tmp_path, monkeypatch)
     system, _, killed = begun(new_system)
     shorten = lambda _: setattr(coordinator_module, "BACK_S", 0.1)  # noqa: E731
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
-    with unable_to_go_back(system, tmp_path, "killed"):
+    with unable_to_roll_back(system, tmp_path, "killed"):
         with (
             monkeypatch.context() as patch,
             pytest.raises(SystemRecovering, match="not all of its actors are there yet"),

@@ -63,7 +63,7 @@ def test_a_host_that_is_told_twice_to_go_back_to_the_same_life_does_so_once(monk
         bob = chatting.hosts["bob"]
         monkeypatch.setattr(Incarnation, "leave", lambda *_: pytest.fail("it has gone back already"))
         plan = SimpleNamespace(snapshot=SnapshotId(1, COORDINATOR, 1))
-        assert bob.go_back(Issuer(1, 0), bob._process.identity, plan) == bob._node
+        assert bob.roll_back(Issuer(1, 0), bob._process.identity, plan) == bob._node
 
 
 def test_who_joins_while_a_snapshot_is_open_brings_its_record_as_nobody_calls_for_it():

@@ -19,7 +19,7 @@ from rayshot.runtime.driver import coordinator_client, enrolment
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import ports
 from tests.processes import search_path
-from tests.runtime.healed import HEALS, Ledger, kill, kill_in, pid_of, report, unable_to_go_back, until_it_runs
+from tests.runtime.healed import HEALS, Ledger, kill, kill_in, pid_of, report, unable_to_roll_back, until_it_runs
 from tests.runtime.take_over import kill_coordinator
 from tests.waiting import eventually
 
@@ -236,7 +236,7 @@ def test_who_gave_up_is_dead_also_if_it_announces_itself_later(system):
 
 
 def test_a_program_is_not_let_in_for_as_long_as_the_system_cannot_go_back(system, tmp_path):
-    with unable_to_go_back(system, tmp_path, "other"):
+    with unable_to_roll_back(system, tmp_path, "other"):
         in_coordinator(system, RECOVERY_WAIT_S=0.5)
         with pytest.raises(NotReady, match=r"'ingest-7' was not let in for 0\.5 s: the system is recovering"):
             attached_as(system)
@@ -254,7 +254,7 @@ def test_a_program_that_gave_up_attaching_keeps_no_name(system, tmp_path, monkey
     def silent(*_args, **_options):
         raise NoAnswer("the coordinator")
 
-    with unable_to_go_back(system, tmp_path, "other"):
+    with unable_to_roll_back(system, tmp_path, "other"):
         with monkeypatch.context() as patch, pytest.raises(NoAnswer):
             patch.setattr(enrolment, "LOOK_S", 0.1)
             patch.setattr(CoordinatorClient, "ask", silent)

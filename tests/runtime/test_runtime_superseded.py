@@ -108,7 +108,7 @@ def test_a_program_is_let_in_by_a_snapshot_behind_which_its_system_never_goes_ba
         return SimpleNamespace(record=SimpleNamespace(advances=advances))
 
     runner = SimpleNamespace(config=SnapshotConfig())
-    life = SimpleNamespace(stopped=None, state=RUNNING, goes_back=False, ask=ask, runner=runner)
+    life = SimpleNamespace(stopped=None, state=RUNNING, rolls_back=False, ask=ask, runner=runner)
     enrolment = SimpleNamespace(_close_earlier=lambda *_: ({}, []), _life=lambda: life)
     assert Enrolment._told(enrolment, life, NEW) == told
 

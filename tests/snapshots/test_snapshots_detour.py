@@ -9,7 +9,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.detour import find_detour, find_offer, snapshots_before
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot
-from tests.log.test_log_way_back import BEGIN, ELSEWHERE, commit, log_of, snap
+from tests.log.test_log_rollback_target import BEGIN, ELSEWHERE, commit, log_of, snap
 from tests.places.faulty_store import FaultyStore
 from tests.snapshots.snapshot_builder import KEY, Bank, Flow, large, make_snapshot, open_bank
 

@@ -148,7 +148,7 @@ class Host(Answering):
                 outcome = incarnation.process.outcomes.fetch(*unpack(call), durable=durable)
             except SystemRecovering:  # the message comes again in the next life, if the snapshot does not hold it
                 with self._changing:
-                    self._changing.wait_for(lambda now=incarnation: self._incarnation is not now or not now.goes_back)  # type: ignore[misc]
+                    self._changing.wait_for(lambda now=incarnation: self._incarnation is not now or not now.rolls_back)  # type: ignore[misc]
                 continue
             identity = incarnation.process.identity
             if not (outcome.tags or identity.heals):
@@ -355,7 +355,7 @@ class Host(Answering):
         incarnation.worker.tell_of_restore()
 
     @door.method("load")
-    def go_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
+    def roll_back(self, issuer: Issuer, identity: HostIdentity, plan: "LoadPlan") -> str:
         """Become what this actor was in a snapshot, in a new life; handle no messages until `resume`.
 
         Returns the id of the node. A second call for the same life changes nothing if the first one succeeded. Raises

@@ -30,7 +30,7 @@ class Incarnation:
     worker: Worker
 
     @property
-    def goes_back(self) -> bool:
+    def rolls_back(self) -> bool:
         """Whether this life is over because the system goes back to a snapshot."""
         return isinstance(self.process.runner.down, SystemRecovering)
 

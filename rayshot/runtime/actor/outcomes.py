@@ -136,7 +136,7 @@ class _Earlier:
 class Outcomes:
     """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
 
-    `ask` is for `Durable`. `goes_back`: the system goes back to its snapshots by itself, so calls may be answered
+    `ask` is for `Durable`. `rolls_back`: the system goes back to its snapshots by itself, so calls may be answered
     again. `changed` counts the calls that this life answered in another way than an earlier one whose answer was given.
 
     `_settled` has the last answered call of each driver, as its calls are answered in order. `_given` counts the
@@ -151,12 +151,12 @@ class Outcomes:
         name: str = "",
         ask: Callable[[], None] = lambda: None,
         *,
-        goes_back: bool = False,
+        rolls_back: bool = False,
     ) -> None:
         self._lock = lock
         self._name = name
         self.durable = Durable(ask)
-        self._seen = Seen() if goes_back else None
+        self._seen = Seen() if rolls_back else None
         self.changed = 0
         self._kept: dict[_Key, Outcome] = {}
         self._waiting: dict[_Key, _Waiter] = {}

@@ -49,7 +49,7 @@ class ActorProcess:
         self.runner = Runner(identity)
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
-        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, goes_back=identity.heals)
+        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, rolls_back=identity.heals)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing)
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
@@ -210,8 +210,8 @@ class ActorProcess:
         A system that goes back to a snapshot may still stop before this actor is loaded.
         """
         assert self.runner.lock.locked()
-        goes_back = isinstance(self.runner.down, SystemRecovering) and not isinstance(error, SystemRecovering)
-        if self.runner.down is None or goes_back:
+        rolls_back = isinstance(self.runner.down, SystemRecovering) and not isinstance(error, SystemRecovering)
+        if self.runner.down is None or rolls_back:
             self.runner.down = error
             self.runner.interrupted = True
             self.channels.shut(error)

@@ -223,7 +223,7 @@ class Committer:
 
     def newest_that_advances(self, incarnation: int) -> SnapshotId | None:
         """The newest snapshot of the life `incarnation` that advances; None if it has none."""
-        back = self._repository.log.refresh().way_back
+        back = self._repository.log.refresh().rollback_target
         return back.snapshot if back is not None and back.snapshot.incarnation == incarnation else None
 
     def highest_counter(self, incarnation: int) -> int:
@@ -259,7 +259,7 @@ class Committer:
 
     def find_origin(self) -> Manifest | None:
         """The snapshot that a rollback would go back to now, or None if it cannot be read."""
-        back = self._repository.log.refresh().way_back
+        back = self._repository.log.refresh().rollback_target
         record = None if back is None else self._repository.log.history.retained.get(back.snapshot)
         return self._manifest_of(record)
 

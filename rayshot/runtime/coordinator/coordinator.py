@@ -199,7 +199,7 @@ class Coordinator:
         try:
             return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
         except SnapshotAborted as error:
-            if order.final or not life.goes_back:
+            if order.final or not life.rolls_back:
                 raise
             raise SystemRecovering(f"system {self._settings.system!r} goes back: {error.message}") from error
 
@@ -397,7 +397,7 @@ class Coordinator:
         life = self._life
         while life.explains_nothing(name) and time.monotonic() < deadline:
             time.sleep(TICK_S)
-        if life.stopped is None and (life.goes_back or life.incarnation != incarnation or life is not self._life):
+        if life.stopped is None and (life.rolls_back or life.incarnation != incarnation or life is not self._life):
             return None
         return life.fate(name)
 

@@ -93,10 +93,10 @@ class Enrolment:
         try:
             committed = life.ask(request)
         except (SnapshotAborted, SystemRecovering, NoAnswer):
-            if life.goes_back:
+            if life.rolls_back:
                 return WENT_BACK
             raise
-        if life.goes_back or self._life() is not life:
+        if life.rolls_back or self._life() is not life:
             return WENT_BACK
         if not committed.record.advances:
             return "no snapshot that advances was taken"

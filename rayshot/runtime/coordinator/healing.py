@@ -26,7 +26,7 @@ from rayshot.protocol.recovering import (
     LogRefused,
     MarkLife,
     MarkRefused,
-    NoWayBack,
+    NoRollback,
     PatienceOver,
     Pause,
     PauseOver,
@@ -47,9 +47,9 @@ from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader
 from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
+from rayshot.runtime.coordinator.rollback import CannotRollBack, NewLife, Origin, begin_life_behind, find_detour
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.way_back import CannotGoBack, NewLife, Origin, begin_life_behind, find_way_past
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.silence import Silence
@@ -218,7 +218,7 @@ class Healer:
         found = isinstance(event, ProcessLost) and event.hopeless and self._loader.causes.get(event.process)
         if isinstance(found, Damaged) and self._origin is not None:
             keyring = self._keyring()
-            self._way = "" if keyring is None else find_way_past(self._origin, self._settings, keyring)
+            self._way = "" if keyring is None else find_detour(self._origin, self._settings, keyring)
         self.hear(event)
 
     # Effects ---------------------------------------------------------------------------------------------------
@@ -334,19 +334,19 @@ class Healer:
                 needs=order.needs,
                 fitted=self._life.members.fitted,
             )
-        except CannotGoBack as error:
+        except CannotRollBack as error:
             self._way = error.way
             lost = f"{order.process} was lost: " if order.process else ""
-            self.hear(NoWayBack(f"{lost}{order.detail}; {error}"))
+            self.hear(NoRollback(f"{lost}{order.detail}; {error}"))
         except Fenced as error:
-            self.hear(NoWayBack(error.message))
+            self.hear(NoRollback(error.message))
             self._life.fenced(error)
         except StoreError as error:
             log.warning("system %r cannot go back now: %s", self._settings.system, error)
             self._stopwatch.lap("record")
             self.hear(LogRefused(error.message))
         except RayshotError as error:
-            self.hear(NoWayBack(f"{order.detail}; its log cannot be read: {error}"))
+            self.hear(NoRollback(f"{order.detail}; its log cannot be read: {error}"))
         else:
             self._lead_on(began)
 

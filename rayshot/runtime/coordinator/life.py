@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rayshot.log.records import CommitRecord, RollbackRecord
     from rayshot.runtime.coordinator.committer import Committer
     from rayshot.runtime.coordinator.restoration import Restoration
-    from rayshot.runtime.coordinator.way_back import NewLife
+    from rayshot.runtime.coordinator.rollback import NewLife
 
 
 class LeadsLives(Protocol):
@@ -165,12 +165,12 @@ class Life:
     @property
     def stopped(self) -> Stop | None:
         """Why the system is over; None if it is not, or only this life is."""
-        return None if self.goes_back else self.end
+        return None if self.rolls_back else self.end
 
     @property
-    def goes_back(self) -> bool:
+    def rolls_back(self) -> bool:
         """Whether the life is over because the system goes back to a snapshot, or went back."""
-        return self.end is not None and self.end.goes_back
+        return self.end is not None and self.end.rolls_back
 
     @property
     def over(self) -> SystemDown | None:
@@ -188,13 +188,13 @@ class Life:
         assert not self.lock.is_held, "a host is written down without the lock"
         with self._joining:
             with self.lock:
-                if self.goes_back:
+                if self.rolls_back:
                     return None
                 self.members.admit(name, living)
             vault = self.members.find_vault(node)
             self.members.enlist(name, living)
             with self.lock:
-                if self.members.is_admitted(name, living) and not self.goes_back:
+                if self.members.is_admitted(name, living) and not self.rolls_back:
                     is_loaded = self.phase not in (Phase.LOADING, Phase.MARKING)
                     self.members.join(name, node, living, vault, watched=is_loaded)
                     if self.end is not None:
@@ -212,7 +212,7 @@ class Life:
     def ended(self, record: Record, unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending) -> None:
         """See `Coordinator.ended`."""
         with self.lock:
-            if self.goes_back or not self.members.end(record.process, why):
+            if self.rolls_back or not self.members.end(record.process, why):
                 return
             if trace is not None:
                 self.committer.keep_trace(record.process, trace)
@@ -245,7 +245,7 @@ class Life:
         """
         assert self.lock.is_held, "a life is left under the lock"
         why = f"{lost} was lost: {detail}" if lost else detail
-        stop = self.end = Stop(*self._name, None, why, goes_back=True)
+        stop = self.end = Stop(*self._name, None, why, rolls_back=True)
         self.runner.end(stop.error())
         self._heartbeat.keep_beating()  # a program in another cluster must not take the storage meanwhile
         self.metrics.stop()
@@ -404,7 +404,7 @@ class Life:
     def tick(self, now: float) -> None:
         """Do all that is due; see `CollectorRunner.tick`."""
         with self.lock:
-            if not self.goes_back:  # see `CollectorRunner.leave` for others
+            if not self.rolls_back:  # see `CollectorRunner.leave` for others
                 self.runner.tick(now)
             if self.phase in (Phase.NEW, Phase.BEGINNING):
                 self.starter.check(now)

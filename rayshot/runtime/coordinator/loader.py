@@ -119,7 +119,7 @@ class Loader:
         if living is not None:
             with self._lock:  # one that was told to stop must not go back behind that
                 wanted = self._is_wanted(order)
-                answer = living.host.go_back.remote(life.issuer, identity, plan) if wanted else None
+                answer = living.host.roll_back.remote(life.issuer, identity, plan) if wanted else None
             return _Load(order, life, living.host, living, answer, has_room=True)
         spare = None if name in self._was_spare else self._spares.take(name, plan.specification)
         if spare is None:

@@ -52,7 +52,7 @@ class Calls:
         """A call was made as message `number`; `tags` is the reference to the life and the tags of its answer."""
         self._unanswered.setdefault(receiver, {})[tags] = call_id
         self._awaited.add(tags.task_id())  # which its result has too
-        if self._machine.keeps:
+        if self._machine.retains:
             self._machine.handle(CallMade(receiver, call_id, number))
 
     def fetched_again(self, call_id: int, tags: Any) -> None:

@@ -11,12 +11,12 @@ from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.port import OutPort
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.events import BatchTaken
-from rayshot.runtime.channel import kept
+from rayshot.runtime.channel import retained
 from rayshot.runtime.channel.attached_references import values_size
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.credit import Unprocessed
-from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import BATCH_MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
+from rayshot.runtime.channel.retained import Budget, Retained
 from rayshot.runtime.channel.transport import DUE, WINDOW, OutChannel, Sender
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class DriverSender(Sender, Protocol):
 
     starting: set[str]
     """The actors that the driver made and whose creation has not arrived."""
-    goes_back: bool
+    rolls_back: bool
     """Whether the driver has heard that the life is over, and not yet of the next one."""
 
     def evict(self) -> None:
@@ -94,7 +94,7 @@ class DriverChannel(OutChannel):
         self.mentions: list[tuple[int, frozenset[str]]] = []
         self.fetch: Callable[..., Any] | None = None
         self.calls_max: int | None = None
-        self.kept = Kept(session.budget)
+        self.retained = Retained(session.budget)
         self.ordered = 0
         self._handed = 0
         self._went_back = False
@@ -148,13 +148,13 @@ class DriverChannel(OutChannel):
 
     def no_room(self) -> SystemDown:
         """The error of a program that has waited in vain for room."""
-        if self._life.goes_back:
+        if self._life.rolls_back:
             return self._session.recovering(f"there were no news for {ROOM_WAIT_S:g} s. This message was not sent")
         if self._budget.is_spent:
             return SystemStopped(
-                f"no durable snapshot holds what this program told: it keeps {kept.KEPT_BYTES_MAX >> 20:,} MiB for the "
-                f"case that the system goes back to a snapshot, and this was so for {ROOM_WAIT_S:g} s. Take snapshots "
-                "more often: see interval_s of rayshot.SnapshotConfig, and system.status(). This message was not sent",
+                f"no durable snapshot holds what this program told: it keeps {retained.RETAINED_BYTES_MAX >> 20:,} MiB, as "
+                f"the system may go back to a snapshot, and they were full for {ROOM_WAIT_S:g} s. Take snapshots more "
+                "often: see interval_s of rayshot.SnapshotConfig, and system.status(). This message was not sent",
                 actor=self.receiver,
             )
         return SystemStopped(
@@ -246,7 +246,7 @@ class DriverChannel(OutChannel):
             self.flush()
 
     def _may_number(self) -> bool:
-        if self._life.goes_back or not self._session.machine.may_number:
+        if self._life.rolls_back or not self._session.machine.may_number:
             return False
         return bool(self.pending) and self.held_at != 0 and self._handed == self.transported
 
@@ -256,18 +256,18 @@ class DriverChannel(OutChannel):
         first = self.transported + 1
         may_leave = bool(self._session.machine.handle(BatchTaken(self.receiver, count)))
         body, slots = self.take(count)
-        self.kept.add(Frame(first, count, body), slots)
+        self.retained.add(Frame(first, count, body), slots)
         if may_leave:
             self.ordered = self.transported
         self._life.evict()
 
     def send_ordered(self) -> None:
         """Send the next messages of those that may leave. Call under the lock, if the receiver was found."""
-        while self._handed < self.ordered and len(self.in_flight) < WINDOW and not self._life.goes_back:
+        while self._handed < self.ordered and len(self.in_flight) < WINDOW and not self._life.rolls_back:
             last = min(self.ordered, self._last_free())
             if last <= self._handed or (credit := self._credit()) <= 0:
                 break
-            frame, slots = self.kept.piece(self._handed + 1, min(last, self._handed + credit))
+            frame, slots = self.retained.piece(self._handed + 1, min(last, self._handed + credit))
             batch = InFlight(frame.first, frame.count, bytes(frame.body), (), self._session.machine.tags)
             batch.slots = slots
             self._handed = batch.last
@@ -300,13 +300,13 @@ class DriverChannel(OutChannel):
         """Nobody can need the messages up to `last` again. Call under the lock."""
         assert self.lock.locked()
         assert last <= self.transported, f"{last} to {self.receiver} is released, and {self.transported} were told"
-        self.kept.release(last)
+        self.retained.release(last)
         del self.mentions[: self._mentions_up_to(last)]
 
     def discard(self) -> None:
         """The receiver has ended for good, so nothing of this is needed again. Call under the lock."""
         assert self.lock.locked()
-        self.kept.clear()
+        self.retained.clear()
         self.mentions.clear()
         self.pending.clear()
         self.slots.clear()
@@ -322,7 +322,7 @@ class DriverChannel(OutChannel):
         messages = [message for frame in frames for message in split_frame(frame)]
         self.undeliverable([*messages, *map(self.message_at, range(self.transported + 1, self.sent + 1))], detail)
 
-    def go_back(self, life: DriverSender, arrived: int) -> None:
+    def roll_back(self, life: DriverSender, arrived: int) -> None:
         """Go on in a later life, where the receiver has the messages up to number `arrived`. Call under the lock.
 
         What comes late from the life before is for another sender, see OutChannel.

@@ -13,18 +13,18 @@ class Creations:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, ActorSpecification] = {}
+        self._retained: dict[str, ActorSpecification] = {}
         self._unborn: set[str] = set()
         self.given_up: frozenset[str] = frozenset()
         """The actors that the driver waited for in vain, and has not heard of since."""
 
     def __contains__(self, name: object) -> bool:
         """Whether the creation of this actor is kept."""
-        return name in self._kept
+        return name in self._retained
 
     def add(self, name: str, specification: ActorSpecification) -> None:
         """An actor is being made, in this life for the first time."""
-        self._kept[name] = specification
+        self._retained[name] = specification
         self._unborn.add(name)
 
     def started(self, name: str) -> None:
@@ -49,11 +49,11 @@ class Creations:
 
         The cut has the driver's messages up to these numbers, and these actors have ended in it.
         """
-        return {name: kept for name, kept in self._kept.items() if sent.get(name, 0) == 0 and name not in ended}
+        return {name: one for name, one in self._retained.items() if sent.get(name, 0) == 0 and name not in ended}
 
     def forget(self, name: str) -> None:
         """Nobody can need this creation again."""
-        self._kept.pop(name, None)
+        self._retained.pop(name, None)
 
     @property
     def awaited(self) -> set[str]:

@@ -38,11 +38,11 @@ class Eviction:
         """
         session, life = self._session, self._life
         assert session.lock.locked()
-        if self._asks or not session.budget.is_spent or session.life is not life or life.goes_back or session.down:
+        if self._asks or not session.budget.is_spent or session.life is not life or life.rolls_back or session.down:
             return
         offer = session.machine.offer()
         channels = ((session.channels.get(receiver), last) for receiver, last in offer.sent.items())
-        if session.budget.is_spent_without(sum(c.kept.size_up_to(last) for c, last in channels if c is not None)):
+        if session.budget.is_spent_without(sum(c.retained.size_up_to(last) for c, last in channels if c is not None)):
             return
         self._asks = True
         numbers = (dict(offer.sent), dict(offer.received))

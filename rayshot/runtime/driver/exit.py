@@ -113,7 +113,7 @@ def await_covered(session: DriverSession, told: Told, timeout_s: float) -> bool:
 
 def is_covered(session: DriverSession, told: Told) -> bool:
     """Whether durable snapshots hold all of `told` that left this program, as far as it knows, if this matters."""
-    return not session.machine.keeps or not (_uncovered(session, told) or session.life.eviction.outstanding)
+    return not session.machine.retains or not (_uncovered(session, told) or session.life.eviction.outstanding)
 
 
 def _uncovered(session: DriverSession, told: Told) -> dict[str, int]:
@@ -138,8 +138,8 @@ def _is_in_snapshot(session: DriverSession, told: Told, deadline: float) -> bool
     except door.CallFailed as error:
         log.debug("%s: no snapshot holds yet what it told: %s", session.name, error)
         return False
-    kept = _uncovered(session, told)
-    holds = all(committed.sent.get(name, 0) >= last or name in committed.ended for name, last in kept.items())
+    retained = _uncovered(session, told)
+    holds = all(committed.sent.get(name, 0) >= last or name in committed.ended for name, last in retained.items())
     return holds and committed.record.advances and not life.eviction.outstanding
 
 

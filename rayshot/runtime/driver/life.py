@@ -30,9 +30,9 @@ ENDED_KEPT_MAX = 1000
 class DriverLife:
     """See the module. Answers and timers hold the life that asked: once it `is_over`, what is for it changes nothing.
 
-    `goes_back`: the driver has heard that the life is over, and not yet of the next one. `starting` are the actors that
-    it made and whose creation has not arrived, `made_again` those that it makes again behind a rollback, while anybody
-    may wait for them. For `patience_s` seconds it looks for receivers that nobody knows.
+    `rolls_back`: the driver has heard that the life is over, and not yet of the next one. `starting` are the actors
+    that it made and whose creation has not arrived, `made_again` those that it makes again behind a rollback, while
+    anybody may wait for them. For `patience_s` seconds it looks for receivers that nobody knows.
     """
 
     draining = False  # a driver is not part of what stops
@@ -46,7 +46,7 @@ class DriverLife:
         self.starting: set[str] = set()
         self.made_again: frozenset[str] = frozenset()
         self.ended: dict[str, ActorExited] = {}
-        self.goes_back = False
+        self.rolls_back = False
         self.eviction = Eviction(session, self)
         self._patient_until = time.monotonic() + patience_s
 
@@ -105,7 +105,7 @@ class DriverLife:
     def call_again(self, channel: DriverChannel) -> None:
         """Ask for the outcomes that the receiver must give again in this life. Call under the lock."""
         machine, receiver = self._session.machine, channel.receiver
-        if receiver in machine.due and channel.fetch is not None and not self.goes_back:
+        if receiver in machine.due and channel.fetch is not None and not self.rolls_back:
             self._session.carry_out(machine.handle(MessagesHanded(receiver, channel.handed)))
 
     def fetch_again(self, receiver: str, call_id: int, number: int) -> None:
@@ -214,8 +214,8 @@ class DriverLife:
             return
         with self.lock:
             if fate is None:
-                assert self._session.machine.keeps, f"system {system!r} does not go back by itself"
-                self.goes_back = True
+                assert self._session.machine.retains, f"system {system!r} does not go back by itself"
+                self.rolls_back = True
             else:
                 self.end(receiver, fate)
 
@@ -236,7 +236,7 @@ class DriverLife:
             channel.awaited.clear()
             channel.end(ending.detail)
             channel.shut(error)
-        if not session.machine.keeps:
+        if not session.machine.retains:
             session.forget(receiver)
         session.carry_out(session.machine.handle(ReceiverEnded(receiver)))
         self.evict()

@@ -51,7 +51,7 @@ class Maker:
         session = self._session
         while True:
             life, made = session.life, name or random_name(specification.class_name)
-            if not life.goes_back:  # otherwise it is made in the next life, where it can join
+            if not life.rolls_back:  # otherwise it is made in the next life, where it can join
                 self._start(life, specification, made)
             with session.lock:
                 if session.life is life:

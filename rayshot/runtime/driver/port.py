@@ -100,7 +100,7 @@ class DriverPort:
         calls.check_room(receiver, channel.calls_max)
         call_id = calls.next_id()
         gates = channel.put_call(session.codec.call(call_id, tell))
-        number = channel.sent if session.machine.keeps or durable else 0
+        number = channel.sent if session.machine.retains or durable else 0
         tags, result = fetch(pack((self.name, call_id, calls.first_open(receiver), number)), *gates)
         calls.made(receiver, call_id, tags, number)
         return tags, result
@@ -108,7 +108,7 @@ class DriverPort:
     def _await_room(self, channel: DriverChannel) -> None:
         """Wait while the system goes back, or the driver may keep no more. Raises SystemDown."""
         session = self.session
-        if not session.life.goes_back and not session.budget.is_spent:
+        if not session.life.rolls_back and not session.budget.is_spent:
             return
         with session.lock:
             session.await_life(". This call was not sent")

@@ -13,8 +13,8 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import Port
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import DriverEffect, FetchAgain, ReleaseMessages, SendTagged
-from rayshot.runtime.channel.kept import Budget
 from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.channel.retained import Budget
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, is_coordinator, new_driver_name
 from rayshot.runtime.driver.calls import Calls
@@ -87,7 +87,7 @@ class DriverSession:
         self.lock = threading.Lock()
         self.news = threading.Condition(self.lock)
         self.codec = Codec(ActorHandle, self._mention, self.handle_of)
-        self.machine = Driver(self.name, identity.incarnation, keeps=identity.heals)
+        self.machine = Driver(self.name, identity.incarnation, retains=identity.heals)
         self.channels: dict[str, DriverChannel] = {}
         self.calls = Calls(self.machine, self._can_answer)
         self.creations = Creations()
@@ -152,7 +152,7 @@ class DriverSession:
         if channel is None:
             channel = DriverChannel(self, self.life, receiver)
             channel.down = self.down or self.life.ended.get(receiver)
-            if channel.down is None or self.machine.keeps:  # the system may go back to before its end
+            if channel.down is None or self.machine.retains:  # the system may go back to before its end
                 self.channels[receiver] = channel
         return channel
 
@@ -209,7 +209,7 @@ class DriverSession:
 
         After RECOVERY_WAIT_S seconds it raises SystemRecovering; `lost` says what was not done.
         """
-        if not self.news.wait_for(lambda: not self.life.goes_back or self.down is not None, RECOVERY_WAIT_S):
+        if not self.news.wait_for(lambda: not self.life.rolls_back or self.down is not None, RECOVERY_WAIT_S):
             raise self.recovering(f"no news of its next life have come for {RECOVERY_WAIT_S:g} s{lost}")
 
     def told(self) -> dict[DriverChannel, int]:

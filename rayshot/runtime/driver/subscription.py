@@ -10,7 +10,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.driver.liveness import AGAIN_S
 from rayshot.runtime.driver.maker import Maker
 from rayshot.runtime.driver.session import DriverSession
-from rayshot.runtime.driver.succession import cover, go_back
+from rayshot.runtime.driver.succession import cover, roll_back
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.notifications import Covered, Notification, WentBack
 
@@ -88,7 +88,7 @@ class Subscription:
                 self._position = answer.position
             case WentBack():
                 if answer.identity.incarnation > self._session.life.incarnation:
-                    go_back(self._session, self._maker, answer)
+                    roll_back(self._session, self._maker, answer)
                     self._session.recoveries.runs(answer.identity.incarnation)
                     self._session.life.peers.submit(self._follow)
                 self._position = answer.position

@@ -42,7 +42,7 @@ def _forget(session: DriverSession, ended: Collection[str]) -> None:
         session.forget(receiver)
 
 
-def go_back(session: DriverSession, maker: Maker, back: WentBack) -> None:
+def roll_back(session: DriverSession, maker: Maker, back: WentBack) -> None:
     """The system went back to a snapshot: the driver goes on in its next life. Takes the lock."""
     succession = Succession(session, maker, back)
     while session.down is None and door.is_joined():
@@ -84,7 +84,7 @@ class Succession:
         missing = session.creations.without(back.sent, back.ended)
         if not missing.keys() <= self._made:
             return False
-        old.goes_back = True  # it sends nothing more
+        old.rolls_back = True  # it sends nothing more
         _bury(old, session, back.ended)
         effects = session.machine.handle(RolledBack(life.incarnation, back.sent, back.ended, back.received))
         _forget(session, back.ended)
@@ -96,7 +96,7 @@ class Succession:
         life.made_again = frozenset(missing.keys() - old.ended.keys())
         life.ended.update((name, error) for name, error in old.ended.items() if name in back.ended)
         for receiver, channel in session.channels.items():
-            channel.go_back(life, back.sent.get(receiver, 0))
+            channel.roll_back(life, back.sent.get(receiver, 0))
         session.dead_letters.life = life.incarnation
         session.life = life  # after the channels: who sees it finds no method of an earlier life there
         session.news.notify_all()

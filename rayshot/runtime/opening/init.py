@@ -116,7 +116,7 @@ def restore(
     Args:
         storage: where its snapshots are.
         system: its name; not needed if the storage holds only one system.
-        snapshot: the snapshot to restore; by default the latest that advances, see `SystemView.way_back`.
+        snapshot: the snapshot to restore; by default the latest that advances, see `SystemView.rollback_target`.
         into: another storage for the snapshots from now on; the restored snapshot may be a copy there.
         claim: who owns the restored snapshot, as in Flink. "no-claim": its maker. Retention never deletes it, the first
             snapshot after it is full, and no snapshot depends on it. "claim": the new life. Retention deletes the
@@ -150,7 +150,7 @@ def restore(
             dies, its `on_restore` raises, or what its class needs from outside does not answer; or no actor got ready
             for 300 s. Everything was taken down again.
     """
-    chosen = Choice(lambda view: view.way_back() if snapshot is None else view.snapshot(snapshot))
+    chosen = Choice(lambda view: view.rollback_target() if snapshot is None else view.snapshot(snapshot))
     fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
     identity = bring_back(
         storage,

@@ -148,7 +148,7 @@ def _find_pin(system: str) -> SnapshotId | None:
 
 def _choice(store: Store, pin: SnapshotId | None) -> Choice:
     if pin is None:
-        return Choice(SystemView.way_back)
+        return Choice(SystemView.rollback_target)
 
     def choose(view: SystemView) -> Snapshot:
         try:

@@ -120,7 +120,7 @@ class Abandoned:
 class Stop:
     """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown.
 
-    `goes_back`: only this life is over, because the system goes back to a snapshot by itself. `savepoint` is the one
+    `rolls_back`: only this life is over, because the system goes back to a snapshot by itself. `savepoint` is the one
     with which it was stopped, if that advances. `way` says what a person can do who cannot restore the last snapshot.
     """
 
@@ -128,7 +128,7 @@ class Stop:
     storage: str
     actor: str | None
     detail: str
-    goes_back: bool = False
+    rolls_back: bool = False
     savepoint: SnapshotId | None = None
     way: str = ""
 
@@ -145,7 +145,7 @@ class Stop:
 
     def error(self) -> SystemDown:
         """The error that every caller gets."""
-        if self.goes_back:
+        if self.rolls_back:
             return SystemRecovering(
                 f"system {self.system!r} goes back to its last snapshot: {self.detail}", system=self.system
             )

@@ -17,7 +17,7 @@ from rayshot.protocol.recovering import (
     LogRefused,
     MarkLife,
     MarkRefused,
-    NoWayBack,
+    NoRollback,
     Past,
     Pause,
     PauseOver,
@@ -186,7 +186,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
         """The log takes the record of a new life, refuses it, or loses the answer."""
         if decider is not self.decider:
             self.counts["rollbacks fenced"] += 1
-            self.on_decide(decider, NoWayBack("another coordinator has the system"))
+            self.on_decide(decider, NoRollback("another coordinator has the system"))
             return
         refused = self.storage_refuses()
         if not refused or self.choose(2):
@@ -198,7 +198,7 @@ class RollingBackNetwork(CoordinatedNetwork[P], Generic[P, S]):
 
     def _begin_life(self) -> None:
         self.counts["rollbacks"] += 1
-        self.past = self.past.gone_back(float(self.steps), None)
+        self.past = self.past.rolled_back(float(self.steps), None)
         self.coordinator.alive = self.choose(4) == 0
         self.life_began(self.begin_life(self.incarnation + 1))
 

@@ -152,8 +152,9 @@ def choose_doomed(
 ) -> list[SnapshotId]:
     """Choose the snapshots that retention deletes: it owns them, by `history`, and `keep` does not keep them.
 
-    It never chooses the newest valid snapshot, nor the one that the present life goes back to, see `History.way_back`,
-    nor the last one of an earlier life, see `last_of_earlier_lives`, nor the last valid one of that life.
+    It never chooses the newest valid snapshot, nor the one that the present life goes back to, see
+    `History.rollback_target`, nor the last one of an earlier life, see `last_of_earlier_lives`, nor the last valid one
+    of that life.
 
     Verifying reads a whole snapshot, so it stops at the first sound one and remembers it in `proved`. As long as a
     proved one stays, it reads nothing. If none is sound, it deletes none.
@@ -162,8 +163,8 @@ def choose_doomed(
     owned = [record for record in records if history.owns(record)]
     last = last_of_earlier_lives(records, history.incarnation, history.line(), keep)
     kept = choose_kept(owned, keep) | last
-    if history.way_back is not None:
-        kept.add(history.way_back.snapshot)
+    if history.rollback_target is not None:
+        kept.add(history.rollback_target.snapshot)
     doomed = [record.snapshot for record in owned if record.snapshot not in kept]
     for life in {snapshot.incarnation for snapshot in last}:
         doomed = _without_the_sound_one([one for one in snapshots if one.id.incarnation == life], doomed, proved)

@@ -4,8 +4,8 @@ import pytest
 
 from rayshot.format.codec import Frame, split_frame
 from rayshot.format.slots import LARGE, Slot
-from rayshot.runtime.channel.kept import Budget, Kept
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from rayshot.runtime.channel.retained import Budget, Retained
 from tests.runtime.one_process import CODEC
 
 
@@ -15,7 +15,7 @@ def message(number, size=0):
 
 def keep(*batches):
     """A channel that keeps these batches; each is a list of messages."""
-    kept, first = Kept(Budget()), 1
+    kept, first = Retained(Budget()), 1
     for batch in batches:
         kept.add(Frame(first, len(batch), b"".join(batch)), {})
         first += len(batch)
@@ -50,7 +50,7 @@ def test_a_piece_has_no_more_bytes_and_messages_than_a_batch_may_have():
 
 def test_slots_stay_with_their_messages_and_count():
     budget = Budget()
-    kept, slot = Kept(budget), Slot(LARGE, "reference", size=1000)
+    kept, slot = Retained(budget), Slot(LARGE, "reference", size=1000)
     kept.add(Frame(1, 2, message(1) + message(2)), {2: (slot,)})
     assert budget.used == len(message(1) + message(2)) + 1000
     assert kept.piece(1, 1)[1] == {}
@@ -59,7 +59,7 @@ def test_slots_stay_with_their_messages_and_count():
 
 def test_what_is_released_is_gone_and_counts_no_more():
     budget = Budget()
-    kept = Kept(budget)
+    kept = Retained(budget)
     for first in (1, 3, 5):
         kept.add(Frame(first, 2, message(first) + message(first + 1)), {})
     whole = budget.used

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rayshot.errors import Fenced, SnapshotDeleted, SnapshotNotFound, StoreUnavailable
-from rayshot.log.history import WayBack
+from rayshot.log.history import RollbackTarget
 from rayshot.log.layout import log_key, manifest_name
 from rayshot.log.log import CommitLog
 from rayshot.log.records import (
@@ -46,7 +46,7 @@ def log_of(*records: Record, store: MemoryStore | None = None) -> CommitLog:
     return log
 
 
-def go_back(log: CommitLog, life: int = 2) -> WayBack:
+def roll_back(log: CommitLog, life: int = 2) -> RollbackTarget:
     epoch = log.history.epoch
     assert epoch is not None
     return log.roll_back(epoch, f"w{life}", began_at=3.5, actor="bob", detail="bob died")
@@ -60,27 +60,27 @@ ELSEWHERE = "file:///elsewhere"
     ("records", "expected"),
     [
         ((BEGIN,), None),
-        ((BEGIN, commit(1, snap(1)), commit(2, snap(2))), WayBack(snap(2))),
-        ((BEGIN, commit(1, snap(1)), commit(2, snap(2), advances=False)), WayBack(snap(1))),
-        ((BEGIN, commit(1, snap(1), label="before the move")), WayBack(snap(1))),
-        ((BEGIN, commit(1, snap(1)), EpochRecord(2, 1, "another")), WayBack(snap(1))),
+        ((BEGIN, commit(1, snap(1)), commit(2, snap(2))), RollbackTarget(snap(2))),
+        ((BEGIN, commit(1, snap(1)), commit(2, snap(2), advances=False)), RollbackTarget(snap(1))),
+        ((BEGIN, commit(1, snap(1), label="before the move")), RollbackTarget(snap(1))),
+        ((BEGIN, commit(1, snap(1)), EpochRecord(2, 1, "another")), RollbackTarget(snap(1))),
         ((BEGIN, commit(1, snap(1)), EpochRecord(2, 2, "w2")), None),
         (
             (BEGIN, commit(1, snap(1)), EpochRecord(2, 2, "w2"), RestoreRecord(3, "w2", snap(1), None, claimed=False)),
-            WayBack(snap(1)),
+            RollbackTarget(snap(1)),
         ),
-        ((BEGIN, RestoreRecord(1, "w1", snap(9, 4), ELSEWHERE, claimed=True)), WayBack(snap(9, 4), ELSEWHERE)),
+        ((BEGIN, RestoreRecord(1, "w1", snap(9, 4), ELSEWHERE, claimed=True)), RollbackTarget(snap(9, 4), ELSEWHERE)),
     ],
 )
 def test_a_life_goes_back_to_its_newest_cut_that_advances_or_to_where_it_came_from(
-    records: Sequence[Record], expected: WayBack | None
+    records: Sequence[Record], expected: RollbackTarget | None
 ) -> None:
-    assert log_of(*records).history.way_back == expected
+    assert log_of(*records).history.rollback_target == expected
 
 
 def test_going_back_is_one_record_and_a_snapshot_of_the_life_before_is_never_committed_behind_it() -> None:
     log = log_of(BEGIN, commit(1, snap(1)))
-    assert go_back(log) == WayBack(snap(1))
+    assert roll_back(log) == RollbackTarget(snap(1))
     record = log.records()[-1]
     assert record == RollbackRecord(
         2, 2, "w2", 3.5, "rollback", snapshot=snap(1), origin=None, actor="bob", detail="bob died"
@@ -108,7 +108,7 @@ def test_a_commit_that_comes_just_before_is_the_one_that_the_system_goes_back_to
     store = Racing()
     log = log_of(BEGIN, commit(1, snap(1)), store=store)
     store.rivals = (commit(2, snap(2)),)
-    assert go_back(log) == WayBack(snap(2))
+    assert roll_back(log) == RollbackTarget(snap(2))
     assert log.next_position == 4
 
 
@@ -117,7 +117,7 @@ def test_a_deletion_that_comes_just_before_stops_it_and_nothing_is_written() -> 
     log = log_of(BEGIN, commit(1, snap(1)), store=store)
     store.rivals = (DeleteRecord(2, "somebody", snap(1)),)
     with pytest.raises(SnapshotDeleted, match=r"would go back to 1-coordinator-1, which was deleted$"):
-        go_back(log)
+        roll_back(log)
     assert log.next_position == 3
 
 
@@ -128,12 +128,12 @@ def test_it_never_goes_further_back_by_itself_and_says_what_is_left() -> None:
     make_snapshot(repository, Bank(), 2)
     delete_snapshot(store, "bank", snap(2), None)
     with pytest.raises(SnapshotDeleted, match="from 1-coordinator-1 the work behind it would be lost"):
-        go_back(repository.log)
+        roll_back(repository.log)
 
 
 def test_without_any_snapshot_there_is_no_way_back() -> None:
     with pytest.raises(SnapshotNotFound, match="life 1 of 'bank' has no committed snapshot to go back to"):
-        go_back(log_of(BEGIN))
+        roll_back(log_of(BEGIN))
 
 
 def test_a_reason_of_any_length_and_with_any_characters_is_written() -> None:
@@ -152,7 +152,7 @@ def test_a_coordinator_that_was_replaced_cannot_take_the_system_back() -> None:
     log = log_of(BEGIN, commit(1, snap(1)), store=store)
     store.rivals = (EpochRecord(2, 1, "another"),)
     with pytest.raises(Fenced, match="another has written record 2"):
-        go_back(log)
+        roll_back(log)
     assert log.history.incarnation == 1
 
 
@@ -160,7 +160,7 @@ def test_of_two_that_go_back_at_once_one_does() -> None:
     store = MemoryStore()
     first = log_of(BEGIN, commit(1, snap(1)), store=store)
     second = log_of(store=store)
-    assert go_back(first) == WayBack(snap(1))
+    assert roll_back(first) == RollbackTarget(snap(1))
     epoch = second.history.epoch
     assert epoch is not None
     with pytest.raises(Fenced):
@@ -179,14 +179,14 @@ def test_an_answer_that_was_lost_makes_no_second_life() -> None:
                 raise StoreUnavailable("the answer was lost")
 
     log = log_of(BEGIN, commit(1, snap(1)), store=Lossy())
-    assert go_back(log) == WayBack(snap(1))
+    assert roll_back(log) == RollbackTarget(snap(1))
     assert (log.next_position, log.history.incarnation) == (3, 2)
 
 
 def test_the_log_says_how_often_it_went_back_and_what_led_nowhere() -> None:
     log = log_of(BEGIN, commit(1, snap(1)))
     for life in (2, 3):
-        go_back(log, life)
+        roll_back(log, life)
     past = Past(2, {"bob": (3.5, 3.5)}, {"bob": 2})
     assert log.history.past == past
     assert log.history.line() == {1, 3}
@@ -204,10 +204,10 @@ def test_a_retry_after_a_lost_answer_finds_the_record_that_was_written_meanwhile
     written = RollbackRecord(2, 2, "w2", 2.5, "rollback", snapshot=snap(1), origin=None, actor="bob", detail="bob died")
     store.rivals = (written,)
     with pytest.raises(StoreUnavailable, match="an earlier one of w2"):
-        go_back(log)
-    assert go_back(log) == WayBack(snap(1))
+        roll_back(log)
+    assert roll_back(log) == RollbackTarget(snap(1))
     assert (log.epoch, log.next_position) == (written, 3)
-    assert log.roll_back(BEGIN, "w2", began_at=9.5, actor=None, detail="again") == WayBack(snap(1))
+    assert log.roll_back(BEGIN, "w2", began_at=9.5, actor=None, detail="again") == RollbackTarget(snap(1))
     assert log.next_position == 3
 
 
@@ -217,7 +217,7 @@ def test_the_new_life_has_no_number_of_a_copy_that_is_here() -> None:
         origin_position=3, attempt=0,
     )  # fmt: skip
     log = log_of(BEGIN, commit(1, snap(1)), copy)
-    go_back(log, 8)
+    roll_back(log, 8)
     assert log.history.incarnation == 8
 
 
@@ -228,8 +228,8 @@ def test_another_snapshot_that_was_copied_here_under_the_same_id_is_no_way_back(
 
     before = (BEGIN, commit(1, snap(1)), DeleteRecord(2, "somebody", snap(1)))
     with pytest.raises(SnapshotDeleted):
-        go_back(log_of(*before, copy("cd")))
-    assert go_back(log_of(*before, copy("ab"))) == WayBack(snap(1))
+        roll_back(log_of(*before, copy("cd")))
+    assert roll_back(log_of(*before, copy("ab"))) == RollbackTarget(snap(1))
 
 
 @pytest.mark.parametrize("detail", ["", "x" * 5000])
@@ -245,7 +245,7 @@ def test_going_back_gives_nobodys_snapshot_to_retention_and_keeps_none_for_ever(
     repository = open_bank(store, "w1")
     make_snapshot(repository, Bank(label="before the move"), 1)
     for life in (2, 3):
-        go_back(repository.log, life)
+        roll_back(repository.log, life)
         assert not repository.log.history.owns(committed(store)[0].record), "a savepoint stays its maker's"
         make_snapshot(repository, Bank(), 1)
         make_snapshot(repository, Bank(), 2)
@@ -258,7 +258,7 @@ def test_retention_keeps_the_snapshot_that_a_life_came_from_until_it_has_one_of_
     repository = open_bank(store, "w1")
     make_snapshot(repository, Bank(), 1)
     make_snapshot(repository, Bank(advances=False), 2)
-    go_back(repository.log)
+    roll_back(repository.log)
     retain(repository, Keep(last=1))
     assert [str(snapshot.id) for snapshot in committed(store)] == ["1-coordinator-1", "1-coordinator-2"]
     make_snapshot(repository, Bank(), 1)
@@ -272,8 +272,8 @@ def test_a_restore_goes_back_to_the_last_snapshot_that_advances_or_where_none_do
     repository = open_bank(store, "w1")
     view = SystemView(store, "bank")
     make_snapshot(repository, Bank(advances=False), 1)
-    assert str(view.way_back().id) == "1-coordinator-1"
+    assert str(view.rollback_target().id) == "1-coordinator-1"
     make_snapshot(repository, Bank(), 2)
     make_snapshot(repository, Bank(advances=False), 3)
     assert str(view.latest().id) == "1-coordinator-3"
-    assert str(view.way_back().id) == "1-coordinator-2"
+    assert str(view.rollback_target().id) == "1-coordinator-2"

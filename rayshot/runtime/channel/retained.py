@@ -8,7 +8,7 @@ from rayshot.format.codec import Frame, cut_frame
 from rayshot.runtime.channel.attached_references import Slots, size_of, values_size
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
-KEPT_BYTES_MAX = 256 << 20
+RETAINED_BYTES_MAX = 256 << 20
 """A driver keeps so many bytes of messages that no durable snapshot holds, plus one batch of each channel. See
 `rayshot.runtime.driver.eviction` for what follows."""
 
@@ -32,7 +32,7 @@ class Budget:
 
     def is_spent_without(self, freed: int) -> bool:
         """Whether this would be so too if so many bytes were released."""
-        return self._limited and self.used - freed > KEPT_BYTES_MAX
+        return self._limited and self.used - freed > RETAINED_BYTES_MAX
 
 
 class _Batch(NamedTuple):
@@ -45,7 +45,7 @@ class _Batch(NamedTuple):
 _LAST = attrgetter("last")
 
 
-class Kept:
+class Retained:
     """The messages of one channel, in the batches in which they left the outbox, the oldest first."""
 
     def __init__(self, budget: Budget) -> None:

@@ -11,7 +11,7 @@ from rayshot.format.manifest import FINAL, Manifest
 from rayshot.format.pickling import dump_names
 from rayshot.keys.finder import find_trusted_keys
 from rayshot.keys.signing import Prover
-from rayshot.log.history import WayBack
+from rayshot.log.history import RollbackTarget
 from rayshot.log.records import EpochRecord
 from rayshot.model.options import RAY_OPTIONS
 from rayshot.model.specification import ActorSpecification
@@ -33,7 +33,7 @@ from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot, check_trust
 
 
-class CannotGoBack(Exception):
+class CannotRollBack(Exception):
     """The snapshot to which a system would go back is gone or unfit; the text says why. `way` is as in Stop."""
 
     def __init__(self, why: str, way: str = "") -> None:
@@ -116,13 +116,13 @@ def begin_life_behind(
     The snapshot is read first: a life that cannot go on from it, or that would lack anything of `needs`, must not
     begin. `fitted` says how the snapshot from which a person restored the system fits, if it alone does not say it.
 
-    Raises CannotGoBack, and Fenced if another coordinator has the system; then nothing was written. Raises StoreError,
+    Raises CannotRollBack, and Fenced if another coordinator has the system: then nothing was written. StoreError,
     LogLost, CommitUnknown: it may be written.
     """
     repository = _open(settings, before, keyring)
     failpoint("before_rollback")
     try:
-        written, back = None, repository.log.way_back()
+        written, back = None, repository.log.rollback_target()
         while written != back:  # a commit of the old life may come between
             back = written or back
             known = _fit_of(settings.system, back, fitted)
@@ -132,9 +132,9 @@ def begin_life_behind(
                 before, writer, began_at=time.time(), actor=actor, detail=detail, expected=back
             )
     except NotFound as error:
-        gone = repository.log.history.way_back
+        gone = repository.log.history.rollback_target
         way = "" if gone is None else _detour(repository, settings.storage, gone, keyring)
-        raise CannotGoBack(error.message, way) from error
+        raise CannotRollBack(error.message, way) from error
     failpoint("after_rollback")
     history = repository.log.history
     assert history.epoch is not None
@@ -158,12 +158,12 @@ def _open(settings: SystemSettings, before: EpochRecord, keyring: Keyring) -> Re
     )
 
 
-def _fit_of(system: str, back: WayBack, fitted: Fitted | None) -> Fitted | None:
-    """What `fitted` says of this snapshot. Raises CannotGoBack if only its program could load it, which is unknown."""
+def _fit_of(system: str, back: RollbackTarget, fitted: Fitted | None) -> Fitted | None:
+    """What `fitted` says of this snapshot. Raises CannotRollBack if only its program could load it."""
     if fitted is not None and fitted.snapshot == back.snapshot:
         return fitted
     if str(back.snapshot) in notes.of_fits(system).all():
-        raise CannotGoBack(
+        raise CannotRollBack(
             f"it would go back to {back.snapshot}, from which a program restored it with classes of its own, and "
             f"nobody who knew them is left: the coordinator and all vaults died before the next snapshot. Call "
             f"rayshot.resume or rayshot.restore again, with the same rename_classes and skip_missing_classes"
@@ -172,11 +172,11 @@ def _fit_of(system: str, back: WayBack, fitted: Fitted | None) -> Fitted | None:
 
 
 def _check_holds(origin: Origin, needs: Sequence[Evicted]) -> None:
-    """Raise CannotGoBack if a snapshot lacks anything that drivers evicted."""
+    """Raise CannotRollBack if a snapshot lacks anything that drivers evicted."""
     holds, snapshot = holds_of_manifest(0, origin.manifest), origin.snapshot
     for evicted in needs:
         if not is_held(evicted, holds):
-            raise CannotGoBack(
+            raise CannotRollBack(
                 f"it cannot go back since {moment(evicted.at)}: snapshots failed, and {evicted.driver} could keep no "
                 f"more of what it told behind snapshot {snapshot.id}, taken {moment(snapshot.record.taken_at)}. "
                 f"rayshot.resume and rayshot.restore go on from there, and lose what came behind it"
@@ -184,11 +184,11 @@ def _check_holds(origin: Origin, needs: Sequence[Evicted]) -> None:
 
 
 def find_origin(
-    repository: Repository, storage: str, back: WayBack, keyring: Keyring, life: int, fitted: Fitted | None
+    repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring, life: int, fitted: Fitted | None
 ) -> Origin:
     """Read and check the snapshot to which the life `life` goes back; without `fitted` it is loaded as recorded.
 
-    Raises CannotGoBack, StoreError.
+    Raises CannotRollBack, StoreError.
     """
     keys = _trusted(keyring)
     try:
@@ -202,18 +202,18 @@ def find_origin(
     except StoreError:
         raise
     except RayshotError as error:
-        raise CannotGoBack(
+        raise CannotRollBack(
             f"the system would go back to {back.snapshot}, which cannot be used: {error}",
             _detour(repository, storage, back, keyring),
         ) from error
     if FINAL in manifest.stats and manifest.snapshot.incarnation == life:  # not one from which this life was restored
-        raise CannotGoBack(f"it was stopped with the savepoint {back.snapshot}")
+        raise CannotRollBack(f"it was stopped with the savepoint {back.snapshot}")
     return Origin(snapshot, back.origin or storage, fitted)
 
 
-def find_way_past(origin: Origin, settings: SystemSettings, keyring: Keyring) -> str:
+def find_detour(origin: Origin, settings: SystemSettings, keyring: Keyring) -> str:
     """What to tell a person of a snapshot that does not load because it is damaged: see `find_offer`."""
-    back = WayBack(origin.snapshot.id, None if origin.storage == settings.storage else origin.storage)
+    back = RollbackTarget(origin.snapshot.id, None if origin.storage == settings.storage else origin.storage)
     try:
         repository = Repository(open_store(settings.storage), settings.system, create=False, keys=keyring.encryption)
         repository.log.refresh()
@@ -222,7 +222,7 @@ def find_way_past(origin: Origin, settings: SystemSettings, keyring: Keyring) ->
     return _detour(repository, settings.storage, back, keyring)
 
 
-def _detour(repository: Repository, storage: str, back: WayBack, keyring: Keyring) -> str:
+def _detour(repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring) -> str:
     """See `find_offer`."""
     keys = _trusted(keyring)
     if back.origin is None:

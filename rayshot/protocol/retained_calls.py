@@ -19,7 +19,7 @@ class _Call(NamedTuple):
 
 
 @dataclass(slots=True)
-class KeptCalls:
+class RetainedCalls:
     """See the module. A call is known from `made` until a cut holds it; it is due from a rollback until it is asked."""
 
     _numbers: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class KeptCalls:
             if not numbers:
                 del self._numbers[receiver]
 
-    def go_back(self, given: Collection[tuple[str, int]]) -> None:
+    def roll_back(self, given: Collection[tuple[str, int]]) -> None:
         """A later life begins, in which the calls with these receivers and numbers are answered already."""
         self.due.clear()
         for receiver, numbers in self._numbers.items():
