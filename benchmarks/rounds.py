@@ -44,7 +44,7 @@ from rayshot.protocol.events import (
     StateCaptured,
 )
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, pack_packet
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack, pack_answer, pack_packet
 from rayshot.runtime.wire.reports import pack_record
 
 
@@ -155,7 +155,7 @@ def _tell(world: _Rounds, name: str, event: Event) -> None:
         recorded = machine.recorded_snapshots
         last = machine.arrived(event.sender)
         if event.count == 0:
-            answer = Answer(Status.TAKEN, world.received[name].get(event.sender, 0), recorded)
+            answer = PacketAnswer(Status.TAKEN, world.received[name].get(event.sender, 0), recorded)
             world.cost.marker_bytes += len(pack_answer(answer))
         taken = tuple(marker.snapshot for marker in event.markers)
         world.leaving[event.sender].append(BatchAcknowledged(name, last, taken, recorded))

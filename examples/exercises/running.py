@@ -44,7 +44,7 @@ from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import AccountMessage, Received, Sent, SimulatedAccount, Step
+from rayshot.simulation.bodies.application import AccountMessage, HandlerSent, Received, SimulatedAccount, Step
 from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.packets import Acknowledgement, Packet, StoredCut
 
@@ -151,7 +151,7 @@ class _Exercise:
                 tokens=tokens,
                 balance=balance,
             )
-        process.step(Sent(receiver, tokens))
+        process.step(HandlerSent(receiver, tokens))
         process.take(receiver, 1)
 
     # Time ------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class StoredChunk(NamedTuple):
     codec: str
 
 
-class StoredActor(NamedTuple):
+class ListedActor(NamedTuple):
     """An actor as the manifest lists it; `deterministic` is an option of its class."""
 
     name: str
@@ -126,11 +126,11 @@ class Document:
         return data
 
 
-def _actor(row: list[Any]) -> StoredActor:
+def _actor(row: list[Any]) -> ListedActor:
     if len(row) not in (9, 10, 12, 13):  # the longer forms say how it recorded, and more: this proves nothing
         raise ValueError(f"{row!r:.100} has {len(row)} columns, an actor has 9, 10, 12 or 13")
     name, _, _, _, options, status, *_ = row
-    return StoredActor(name, status == "born", options.get("deterministic") is True)
+    return ListedActor(name, status == "born", options.get("deterministic") is True)
 
 
 def _chunk(row: list[Any]) -> StoredChunk:

@@ -24,7 +24,7 @@ Accounts = Mapping[str, rayshot.ActorHandle]
 
 
 @rayshot.actor(deterministic=True)
-class Account:
+class BankAccount:
     """Money, and the last receipts. Between two accounts money is in a message and nowhere else."""
 
     def __init__(self, owner: str, balance: int) -> None:
@@ -81,7 +81,7 @@ class Inspector:
 
 def open_accounts(system: rayshot.System) -> None:
     """Make the first actors, and give them work."""
-    accounts = {name: Account.options(name=name).remote(name, OPENING_BALANCE) for name in ACCOUNTS}  # type: ignore[attr-defined]
+    accounts = {name: BankAccount.options(name=name).remote(name, OPENING_BALANCE) for name in ACCOUNTS}  # type: ignore[attr-defined]
     Inspector.options(name=INSPECTOR).remote()  # type: ignore[attr-defined]
     for seed in range(FIRST_ORDERS):
         order(accounts, random.Random(seed))  # noqa: S311 - each demo gives the same orders

@@ -21,8 +21,8 @@ A driver may be able to keep no more, while no snapshot succeeds. Then it offers
 and answers that were given in this life. If the system agrees, it goes back to no cut without them.
 
 A program may see an answer of a later life before its driver hears that this life began. The machine holds such an
-answer back until RolledBack. Until then nothing gets a number: otherwise a message that the program sent after that
-answer would get a place before it, and could overtake it.
+answer back until SystemRolledBack. Until then nothing gets a number: otherwise a message that the program sent after
+that answer would get a place before it, and could overtake it.
 
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
@@ -47,8 +47,8 @@ from rayshot.protocol.driver_events import (
     OutcomeCame,
     OutcomeLost,
     ReleaseMessages,
-    RolledBack,
     SendTagged,
+    SystemRolledBack,
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
@@ -220,7 +220,7 @@ class Driver:
                     return ()
                 self._calls.forget(offer.received, ())
                 return tuple(self._release_messages(offer.sent, offer.received))
-            case RolledBack():
+            case SystemRolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
                 assert_never(event)
@@ -380,7 +380,7 @@ class Driver:
         self._confirmed = max(self._confirmed, self._forgotten)
         return effects + self._confirm()
 
-    def _roll_back(self, back: RolledBack) -> list[DriverEffect]:
+    def _roll_back(self, back: SystemRolledBack) -> list[DriverEffect]:
         self.incarnation = back.incarnation
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)

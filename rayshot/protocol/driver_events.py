@@ -84,7 +84,7 @@ class CutCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class SystemRolledBack:
     """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
 
     `received` says up to which numbers the cut has the messages processed. The `ended` processes have ended in it, and
@@ -134,7 +134,7 @@ DriverEvent = (
     | MessagesHanded
     | CutCommitted
     | OfferTaken
-    | RolledBack
+    | SystemRolledBack
 )
 
 

@@ -163,7 +163,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """A coordinator was begun again, and read the log. Only DriverDied comes to its machine before.
+    """A coordinator was begun again, and read the log. Only DriverLost comes to its machine before.
 
     `life` is the newest in the log; `marked`: it runs, or has run. `lost` are the processes that should be in it and
     are dead; `detail` says why the first one is. `idle`: some live, and do not run in it: they belong to an earlier
@@ -302,7 +302,7 @@ class CommitWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverDied:
+class DriverLost:
     """A driver is dead. What it evicted it would not tell again either."""
 
     driver: str
@@ -355,7 +355,7 @@ RecoveryEvent = (
     | PauseOver
     | Evicted
     | CommitWritten
-    | DriverDied
+    | DriverLost
     | SavepointStored
     | LifeFenced
     | Defect

@@ -50,7 +50,7 @@ from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
     Defect,
-    DriverDied,
+    DriverLost,
     Evicted,
     LifeBegan,
     LifeFenced,
@@ -167,7 +167,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
         _RUNNING: Move("_committed", (_RUNNING,)),
         _WAITING: Move("_committed", (_WAITING,)),
     },
-    DriverDied: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
+    DriverLost: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
     SavepointStored: dict.fromkeys((_RUNNING, _WAITING, _STOPPED), Move("_savepoint_stored", (_STOPPED,))),
     LifeFenced: {**dict.fromkeys(_GOES_ON, _STOPS), _WAITING: None},
     Defect: dict.fromkeys(_GOES_ON, _STOPS),
@@ -321,7 +321,7 @@ class Recovery:
         self._evicted[event.driver] = event.and_before(self._evicted.get(event.driver))
         return ()
 
-    def _driver_died(self, event: DriverDied) -> tuple[RecoveryEffect, ...]:
+    def _driver_died(self, event: DriverLost) -> tuple[RecoveryEffect, ...]:
         self._forget_evicted((event.driver,))
         return ()
 

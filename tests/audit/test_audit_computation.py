@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.audit.computation import Computation
-from rayshot.audit.document import StoredActor, StoredChannel
+from rayshot.audit.document import ListedActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import forget_strangers, from_common_cut, join
 from rayshot.audit.proof import trace_of
@@ -27,7 +27,7 @@ def segment(actor, *events, base="", first=1, sent=None, received=None):
 def document(channels=(), *, actors=("p", "q"), ended=()):
     return SimpleNamespace(
         snapshot=CUT,
-        actors={name: StoredActor(name, born=True, deterministic=False) for name in actors},
+        actors={name: ListedActor(name, born=True, deterministic=False) for name in actors},
         ended=frozenset(ended),
         channels=tuple(StoredChannel(s, r, n, n, m, None, None, False) for s, r, n, m in channels),
     )
@@ -164,7 +164,7 @@ def test_where_the_nearest_snapshots_have_no_cut_in_common_further_ones_are_read
     documents = {
         name: SimpleNamespace(
             snapshot=name,
-            actors={actor: StoredActor(actor, born=True, deterministic=False) for actor in "pq"},
+            actors={actor: ListedActor(actor, born=True, deterministic=False) for actor in "pq"},
             traces=[p[name], q[name]],
             ended=frozenset(),
         )
@@ -242,7 +242,7 @@ def test_who_is_said_to_have_ended_unborn_or_nobody_must_be_so():
     made.check_theorem_1(cut)
     with pytest.raises(Unproved, match="said to have ended"):
         made.check_theorem_1(document([("r", "q", 1, 0)], actors=("q", "r"), ended=("p",)))
-    cut.actors["q"] = StoredActor("q", born=False, deterministic=False)
+    cut.actors["q"] = ListedActor("q", born=False, deterministic=False)
     with pytest.raises(Unproved, match="said not to be born"):
         made.check_theorem_1(cut)
     with pytest.raises(Unproved, match="which the snapshot does not know"):

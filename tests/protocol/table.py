@@ -11,7 +11,7 @@ from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import Sent, SimulatedAccount
+from rayshot.simulation.bodies.application import HandlerSent, SimulatedAccount
 from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 
 
@@ -47,7 +47,7 @@ class Table:
     def send(self, sender, receiver, *amounts, transport=True):
         """A handler of `sender` sends; its messages go into transit, or stay in the outbox."""
         for amount in amounts:
-            self[sender].step(Sent(receiver, amount))
+            self[sender].step(HandlerSent(receiver, amount))
         if receiver not in self[sender].ready and receiver != sender:
             self[sender].connected(receiver)
         if transport and receiver != sender:

@@ -12,15 +12,15 @@ from rayshot.protocol.driver_events import (
     EvictionOffer,
     OfferTaken,
     ReleaseMessages,
-    RolledBack,
     SendTagged,
+    SystemRolledBack,
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.recovering import (
     BeginLife,
     CommitWritten,
-    DriverDied,
+    DriverLost,
     Evicted,
     LifeBegan,
     LifeMarked,
@@ -87,7 +87,7 @@ def test_a_commit_that_holds_it_ends_the_demand_and_no_other_commit_does():
 def test_nobody_tells_again_for_a_driver_that_died_so_what_it_evicted_is_no_demand():
     machine = running(1)
     machine.handle(Evicted(1, "driver:1", {"p": 3}))
-    machine.handle(DriverDied("driver:1"))
+    machine.handle(DriverLost("driver:1"))
     assert orders(machine) == ()
 
 
@@ -142,14 +142,14 @@ def test_answers_are_offered_too_and_messages_wait_for_them_no_longer():
     driver.handle(BatchTaken("q", 1))
     assert driver.offer() == EvictionOffer({"p": 1}, {"p": 1})
     driver.handle(OfferTaken(1, driver.offer()))
-    assert driver.handle(RolledBack(2, {"p": 1}, frozenset(), {"p": 1})) == (SendTagged("q", 2, 1, 2, ()),)
+    assert driver.handle(SystemRolledBack(2, {"p": 1}, frozenset(), {"p": 1})) == (SendTagged("q", 2, 1, 2, ()),)
 
 
 def test_an_answer_that_this_life_has_not_given_again_is_not_offered():
     driver = told("p")
     driver.handle(AnswerArrived((), "p", 1))
     driver.handle(BatchTaken("q", 1))
-    driver.handle(RolledBack(2, {}))
+    driver.handle(SystemRolledBack(2, {}))
     driver.handle(BatchAcknowledged("p", 1))
     assert driver.offer() == EvictionOffer({"p": 1}, {})
     assert driver.handle(OfferTaken(2, driver.offer())) == (ReleaseMessages("p", 1),)
@@ -166,7 +166,7 @@ def test_an_offer_of_an_earlier_life_is_void():
     driver = told("p")
     driver.handle(BatchAcknowledged("p", 1))
     offer = driver.offer()
-    driver.handle(RolledBack(2, {}))
+    driver.handle(SystemRolledBack(2, {}))
     assert driver.handle(OfferTaken(1, offer)) == ()
 
 
@@ -340,7 +340,7 @@ class Play:
         receivers, history = self.cut
         self.receivers, self.history = {name: one.copy() for name, one in receivers.items()}, list(history)
         self.open.clear()
-        self.obey(self.driver.handle(RolledBack(self.machine.life, sent, frozenset(), received)))
+        self.obey(self.driver.handle(SystemRolledBack(self.machine.life, sent, frozenset(), received)))
 
     def check(self):
         if self.stopped:

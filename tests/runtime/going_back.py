@@ -23,7 +23,7 @@ from rayshot.runtime.driver import eviction, maker, session, succession
 from rayshot.runtime.opening import ports
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity
 from rayshot.runtime.wire.notifications import Covered, WentBack
-from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_packet
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack, pack_answer, unpack, unpack_packet
 from tests.fake.door import fake
 from tests.fake.schedule import Choices
 from tests.fake.threads import Condition, Event, Present
@@ -85,9 +85,9 @@ class Host:
         process, world = self.process, self.world
         batch, body = unpack_packet(packet)
         if process is None or batch.incarnation != process.life:
-            return pack_answer(Answer(Status.STOPPED, 0, detail="another life"))
+            return pack_answer(PacketAnswer(Status.STOPPED, 0, detail="another life"))
         if process.has_ended:
-            return pack_answer(Answer(Status.ENDED, 0, detail="it ended"))
+            return pack_answer(PacketAnswer(Status.ENDED, 0, detail="it ended"))
         process.early.update(enumerate(split_frame(Frame(batch.first, batch.count, bytes(body))), batch.first))
         while (message := process.early.pop(process.arrived + 1, None)) is not None:
             process.arrived += 1
@@ -95,7 +95,7 @@ class Host:
             world.check_mentions(message)
         process.early = {number: kept for number, kept in process.early.items() if number > process.arrived}
         world.taken.append((self.name, batch))
-        return pack_answer(Answer(Status.TAKEN, process.handled, tuple(world.recorded)))
+        return pack_answer(PacketAnswer(Status.TAKEN, process.handled, tuple(world.recorded)))
 
     receive_with = probe = receive
 

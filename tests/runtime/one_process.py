@@ -12,7 +12,7 @@ from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.wire.host_identity import HostIdentity
-from rayshot.runtime.wire.packets import Answer, Status, unpack_packet
+from rayshot.runtime.wire.packets import PacketAnswer, Status, unpack_packet
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
 
@@ -79,5 +79,5 @@ class Receiver:
     def answer(self, processed=None, **answer):
         """Answer the first call that is not answered; all of it is processed by then, if nothing else is said."""
         batch = self.unanswered.pop(0)
-        taken = Answer(Status.TAKEN, batch.last if processed is None else processed, **answer)
+        taken = PacketAnswer(Status.TAKEN, batch.last if processed is None else processed, **answer)
         self.channel.settle_batch(self.channel._sender, batch, taken)

@@ -12,7 +12,7 @@ import ray
 import rayshot
 from rayshot.errors import ActorExited, ActorNotFound, ConfigError, NameTaken, UnknownMethod
 from rayshot.runtime.wire.host_identity import Ending
-from rayshot.runtime.wire.packets import Answer, Status, pack_answer
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
 from tests.runtime.healed import STOPS
 from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
@@ -412,7 +412,7 @@ def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_m
     with system._port.session.lock:
         system._port.life.end("alice", Ending("actor 'alice' ended"))
     (take,) = answers
-    take(pack_answer(Answer(Status.TAKEN, 1)))
+    take(pack_answer(PacketAnswer(Status.TAKEN, 1)))
     with pytest.raises(ActorExited):
         alice.add.tell()
 

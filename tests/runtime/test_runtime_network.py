@@ -15,7 +15,7 @@ from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.channel import credit, transport
 from rayshot.runtime.channel.outbox import Outbox
-from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.wire.orders import Issuer
 from rayshot.runtime.wire.packets import Status, pack_packet, unpack_packet
 from tests.fake.threads import TIME
@@ -122,7 +122,7 @@ def forget_batch(channel, _sender, batch, _error):
 
 WRONG = {
     "bytes are given back twice": (ActorChannel, "release", release_twice),
-    "a later batch is acknowledged while an earlier one is open": (OutChannel, "settle_batch", settle_out_of_order),
+    "a later batch is acknowledged while an earlier one is open": (SenderChannel, "settle_batch", settle_out_of_order),
     "what a record may need is not kept": (Channels, "acknowledged", keep_nothing),
     "the answer's news of snapshots is lost": (Channels, "acknowledged", hear_of_no_record),
     "kept and in flight are not in order": (
@@ -131,9 +131,9 @@ WRONG = {
         lambda channel: [*channel.in_flight.values(), *channel.kept.values()],
     ),
     "bytes that have left are counted": (Outbox, "take", take_slowly),
-    "what was lost is not sent again": (OutChannel, "_send_again", lambda _channel, _sender, _batch: None),
+    "what was lost is not sent again": (SenderChannel, "_send_again", lambda _channel, _sender, _batch: None),
     "a batch that was lost gives its number away": (
-        OutChannel,
+        SenderChannel,
         "_try_again",
         lambda channel, _sender, batch, _error: channel.in_flight.pop(batch.first),
     ),

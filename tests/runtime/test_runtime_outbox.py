@@ -22,7 +22,7 @@ from rayshot.runtime.channel.credit import (
 )
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN
 from rayshot.runtime.channel.transport import WINDOW
-from rayshot.runtime.wire.packets import Answer, Status, unpack_packet
+from rayshot.runtime.wire.packets import PacketAnswer, Status, unpack_packet
 from tests.runtime.one_process import CODEC, Process, Receiver
 from tests.waiting import eventually
 
@@ -167,7 +167,7 @@ def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane)
 def test_what_is_refused_as_its_receiver_has_ended_is_a_dead_letter_too(lane):
     tell, channel, receiver = lane
     tell(1)
-    channel.settle_batch(channel._sender, receiver.unanswered.pop(), Answer(Status.ENDED, 0, detail="bob ended"))
+    channel.settle_batch(channel._sender, receiver.unanswered.pop(), PacketAnswer(Status.ENDED, 0, detail="bob ended"))
     assert [letter.error for letter in channel._sender.dead_letters.all()] == ["bob ended"]
 
 

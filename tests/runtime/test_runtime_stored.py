@@ -15,7 +15,15 @@ from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.vault import _write
 from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin
 from rayshot.runtime.wire.reports import RecordBody
-from rayshot.runtime.wire.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
+from rayshot.runtime.wire.stored import (
+    Stored,
+    StoredActor,
+    VaultShare,
+    pack_share,
+    pack_stored,
+    unpack_share,
+    unpack_stored,
+)
 from rayshot.snapshots.chunk_reader import ChunkReader
 from rayshot.snapshots.chunk_writer import ChunkWriter
 
@@ -78,7 +86,7 @@ def test_a_vault_is_told_who_recorded_who_is_unborn_and_which_channels_are_not_e
         ("bob",),
     )
     share = unpack_share(pack_share(cut))
-    assert share == Share(frozenset({"alice"}), frozenset({"bob"}), (ChannelCut(full, 3, 2, 1),))
+    assert share == VaultShare(frozenset({"alice"}), frozenset({"bob"}), (ChannelCut(full, 3, 2, 1),))
     assert type(share.channels[0].channel) is Channel
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from rayshot.protocol.driver_events import RolledBack
+from rayshot.protocol.driver_events import SystemRolledBack
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.world.driver import SimulatedDriver
@@ -78,7 +78,7 @@ class RollingBackWorld(World):
         sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
         ended = frozenset(commit.stored.cut.ended) if commit else frozenset[str]()
         received = {c.channel.receiver: c.received for c in cuts if c.channel.sender == driver.name}
-        driver.tell(RolledBack(number, sent, ended, received))
+        driver.tell(SystemRolledBack(number, sent, ended, received))
         if driver.alive:
             driver.ended.update(ended)
             for name in driver.creations:

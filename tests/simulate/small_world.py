@@ -29,7 +29,7 @@ from rayshot.protocol.events import (
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import AccountMessage, Received, Sent, SimulatedAccount, Step
+from rayshot.simulation.bodies.application import AccountMessage, HandlerSent, Received, SimulatedAccount, Step
 from rayshot.simulation.world.coordinator import WorldCoordinator, reported
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.machines import Machines
@@ -180,7 +180,7 @@ class SmallWorld:
     def on_send(self, process: AccountProcess) -> None:
         """A process sends its next message."""
         receiver = self.sends[process.name].pop(0)
-        process.step(Sent(receiver, 1 + process.sent.get(receiver, 0)))
+        process.step(HandlerSent(receiver, 1 + process.sent.get(receiver, 0)))
 
     def on_transport(self, process: AccountProcess, receiver: str) -> None:
         """The transport takes one message."""
@@ -284,7 +284,7 @@ class SmallWorld:
         """One message to each to whom it relays."""
         del cause
         receivers = self.case.relays.get(process.name, ())
-        return [Sent(receiver, 1 + process.sent.get(receiver, 0)) for receiver in receivers]
+        return [HandlerSent(receiver, 1 + process.sent.get(receiver, 0)) for receiver in receivers]
 
     def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:
         """See Surroundings."""

@@ -19,7 +19,15 @@ from rayshot.protocol.effects import Effect
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.bodies.account_process import SNAPSHOT, AccountProcess
-from rayshot.simulation.bodies.application import AccountMessage, Created, Ended, Received, Sent, Step, TimerSet
+from rayshot.simulation.bodies.application import (
+    AccountMessage,
+    Created,
+    HandlerEnded,
+    HandlerSent,
+    Received,
+    Step,
+    TimerSet,
+)
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordination import News
 from rayshot.simulation.world.coordinator import WorldCoordinator, reported
@@ -154,10 +162,10 @@ class World(DrivenWorld):
             else:
                 receiver = account.contacts[self.choose(len(account.contacts))]
                 subject = account.contacts[self.choose(len(account.contacts))] if self.choose(6) == 0 else ""
-                steps.append(Sent(receiver, self.choose(10), subject))
+                steps.append(HandlerSent(receiver, self.choose(10), subject))
         if self.odds(self.settings.ends_one_in):
             heirs = [name for name in account.contacts if name != process.name]
-            return [*steps, *answer, Ended(heirs[0] if heirs else "")]
+            return [*steps, *answer, HandlerEnded(heirs[0] if heirs else "")]
         return steps + answer
 
     def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, AccountMessage] | None) -> None:

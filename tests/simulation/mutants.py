@@ -9,7 +9,7 @@ from rayshot.protocol.collecting import ProcessJoined
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import RolledBack
+from rayshot.protocol.driver_events import SystemRolledBack
 from rayshot.protocol.effects import DeliverBatch, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant
@@ -249,7 +249,7 @@ class RestoredWithoutEnds(Participant):
 
 @mutant("a driver does not send again after a rollback", crashes=2, drivers=2)
 class ForgetfulDriver(Driver):
-    def _roll_back(self, back: RolledBack):
+    def _roll_back(self, back: SystemRolledBack):
         return super()._roll_back(back)[1:]
 
 

@@ -15,7 +15,7 @@ from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.bodies.account_process import AccountProcess
-from rayshot.simulation.bodies.application import AccountMessage, Created, Ended, Sent, SimulatedAccount
+from rayshot.simulation.bodies.application import AccountMessage, Created, HandlerEnded, HandlerSent, SimulatedAccount
 from tests.simulation.stage import Stage
 
 RULE = "----"
@@ -113,7 +113,7 @@ class Script:
                 driver.write(receiver, AccountMessage("transfer", int(amount), driver.sent(receiver) + 1))
                 self.stage.narrator.log[Channel(sender, receiver)].append(int(amount))
             else:
-                self.stage.processes[sender].step(Sent(receiver, int(amount)))
+                self.stage.processes[sender].step(HandlerSent(receiver, int(amount)))
 
     def do_transport(self, sender, receiver):
         """The transport takes all that the outbox has for a receiver, in one packet."""
@@ -245,7 +245,7 @@ class Script:
 
     def do_end(self, name, heir):
         """A process leaves all it has to another one, and wants to end."""
-        self.stage.processes[name].step(Ended(heir))
+        self.stage.processes[name].step(HandlerEnded(heir))
         self.do_transport(name, heir)
 
     def do_leave(self, name):

@@ -14,7 +14,7 @@ from rayshot.protocol.collecting import (
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import RolledBack
+from rayshot.protocol.driver_events import SystemRolledBack
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant
@@ -171,7 +171,7 @@ class Stage:
             self.processes[sender].connected(receiver)
         for driver in self.drivers.values():
             sent = {c.channel.receiver: c.sent for c in cut.channels if c.channel.sender == driver.name}
-            driver.tell(RolledBack(self.life, sent))
+            driver.tell(SystemRolledBack(self.life, sent))
 
     # What processes ask for: see their Surroundings ------------------------------------------------
 

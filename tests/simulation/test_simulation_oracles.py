@@ -6,7 +6,7 @@ import pytest
 
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.bodies.application import AccountMessage, Ended, Received, Sent, SimulatedAccount
+from rayshot.simulation.bodies.application import AccountMessage, HandlerEnded, HandlerSent, Received, SimulatedAccount
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import StoredCut
 from tests.simulate.oracles import judge_advance, judge_cut, judge_rest
@@ -24,7 +24,7 @@ class Run:
         self.truth = Truth({"p": SimulatedAccount("p", 10, ("q",)), "q": SimulatedAccount("q", 10, ())})
         self.live = {name: self.truth.account(name, 0).copy() for name in ("p", "q")}
         for amount in (1, 2, 3):
-            self.step("p", Sent("q", amount))
+            self.step("p", HandlerSent("q", amount))
         self.truth.sent[DRIVER] = [AccountMessage("call", 5, 1)]
         self.step("q", Received("p", self.truth.sent[P_TO_Q][0]))
         self.step("q", Received("driver:0", self.truth.sent[DRIVER][0]))
@@ -133,7 +133,7 @@ def test_a_live_state_that_does_not_follow_from_the_cut_is_seen(run):
 
 
 def test_messages_to_those_who_ended_are_lost_and_nothing_else(run):
-    run.step("q", Ended(""))
+    run.step("q", HandlerEnded(""))
     run.truth.process_ended("q", 1)
     stored = StoredCut(
         replace(run.stored.cut, records={"p": run.stored.cut.records["p"]}, channels=(), ended=("q",)),
@@ -177,9 +177,9 @@ def test_at_rest_everything_was_taken_once(run):
 
 def test_a_rollback_forgets_what_lies_behind_the_snapshot(run):
     positions = run.judge()
-    run.step("p", Sent("q", 9))
+    run.step("p", HandlerSent("q", 9))
     run.truth.rolled_back(2, positions, set())
     assert len(run.truth.sent[P_TO_Q]) == 3
     assert run.truth.sent[DRIVER], "what drivers sent stays"
-    run.truth.happened("p", 1, Sent("q", 9), None)
+    run.truth.happened("p", 1, HandlerSent("q", 9), None)
     assert run.truth.position("p") == 3, "processes of the old incarnation do not count any more"

@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     restored: Digests | None
 
 
-class Life:
+class LakeLife:
     """The actors of one life as the lake has them up to a log index, and from there on as snapshots come.
 
     `restored` is the snapshot with which the life began, None if it is not known.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES, ActorMoment
-from pyspark_rayshot.lake.lives import Life
+from pyspark_rayshot.lake.lives import LakeLife
 from pyspark_rayshot.lake.origins import of_another_run
 from pyspark_rayshot.lake.parts import ChangesPart, ViewPart, Workers
 from pyspark_rayshot.lake.places import (
@@ -85,7 +85,7 @@ class LakeWriter:
         self._began = began
         self._keys = keys
         self._workers = workers
-        self._life: tuple[int, Life] | None = None
+        self._life: tuple[int, LakeLife] | None = None
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """The log indexes of the lake's snapshots, by id."""
@@ -208,7 +208,7 @@ class LakeWriter:
             if not is_first:
                 return False
             origin = None if restored is None else str(restored)
-            self._life = number, Life(self._lake, number, marks["state_changes"], origin)
+            self._life = number, LakeLife(self._lake, number, marks["state_changes"], origin)
         life = self._life[1]
         snapshot = self._system.open(record, self._keys)
         moments = life.moments(snapshot)
@@ -237,7 +237,9 @@ class LakeWriter:
                 return
         staging.add(table, read_batches(query, self._system, [piece], self._keys))
 
-    def _add_turns(self, staging: Staging, piece: Piece, life: Life, moments: list[ActorMoment]) -> list[ActorMoment]:
+    def _add_turns(
+        self, staging: Staging, piece: Piece, life: LakeLife, moments: list[ActorMoment]
+    ) -> list[ActorMoment]:
         """Let executors read the states of a large snapshot. Returns the actors that are left for this process."""
         if self._workers is None:
             return moments

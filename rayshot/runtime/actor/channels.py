@@ -17,12 +17,12 @@ from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.channel.attached_references import Slots, values_size
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
-from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending
-from rayshot.runtime.wire.packets import Answer, Status
+from rayshot.runtime.wire.packets import PacketAnswer, Status
 
 log = logging.getLogger("rayshot")
 CONGESTION_WAIT_S = 0.1
@@ -34,7 +34,7 @@ RETURN_S, FIND_AGAIN_S = 15.0, 0.2
 seconds, with such pauses."""
 
 
-class ActorChannel(OutChannel):
+class ActorChannel(SenderChannel):
     """The channel from an actor to another one: it carries markers, and keeps batches that a record may still need.
 
     `kept` are the acknowledged batches that a record may need, by first number.
@@ -64,11 +64,11 @@ class ActorChannel(OutChannel):
         return batch
 
     def renew(self, batch: InFlight) -> None:
-        """See OutChannel. The batch gets the markers that are due now; they may differ from those of the first time."""
+        """See SenderChannel. The batch gets the markers that are due now, which may be others than the first time."""
         batch.markers = self._machine.markers_due(self.receiver)
 
     def connected(self, peer: Peer) -> None:
-        """See OutChannel."""
+        """See SenderChannel."""
         super().connected(peer)
         if self._closing is not None:
             closing, self._closing = self._closing, None
@@ -91,7 +91,7 @@ class ActorChannel(OutChannel):
             failpoint("after_marker")
 
     def end(self, detail: str) -> None:
-        """See OutChannel. No record needs the batches that the receiver had."""
+        """See SenderChannel. No record needs the batches that the receiver had."""
         self.kept.clear()
         self.kept_bytes = 0
         super().end(detail)
@@ -191,8 +191,8 @@ class Channels:
         self.peers = Peers(identity.system, identity.incarnation)
         self.dead_letters = cell.dead_letters
         self.dead_letters.life = identity.incarnation
-        self.congestion: set[OutChannel] = set()
-        self.unconnected: list[OutChannel] = []
+        self.congestion: set[SenderChannel] = set()
+        self.unconnected: list[SenderChannel] = []
         self.draining = False
         self.loaded = not identity.loading
         self._runner = runner
@@ -309,7 +309,7 @@ class Channels:
 
     # Going out: Sender -----------------------------------------------------------------------------------------
 
-    def acknowledged(self, channel: ActorChannel, last: int, batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, channel: ActorChannel, last: int, batch: InFlight, answer: PacketAnswer) -> None:
         """See Sender. A record may still need the batch."""
         markers = tuple(marker.snapshot for marker in batch.markers)
         self._runner.handle(BatchAcknowledged(channel.receiver, last, markers, answer.recorded))
@@ -323,7 +323,7 @@ class Channels:
         if self._runner.ending:
             self.wake.notify()
 
-    def refused(self, receiver: str, answer: Answer) -> None:
+    def refused(self, receiver: str, answer: PacketAnswer) -> None:
         """See Sender. If the system stops, the coordinator will tell this process."""
         if answer.status is Status.ENDED:
             self.receiver_ended(receiver, answer.detail)
@@ -333,7 +333,7 @@ class Channels:
         log.debug("%s: a call to %s failed: %s", self.name, receiver, error)
         return not isinstance(error, door.Died)
 
-    def congested(self, channel: OutChannel) -> None:
+    def congested(self, channel: SenderChannel) -> None:
         """See Sender. The worker waits after the running handler; another thread waits at once."""
         if runs_here(self._cell):
             self.congestion.add(channel)
@@ -341,7 +341,7 @@ class Channels:
         elif channel.held_at is None:  # otherwise room comes when the handler ends, and it may wait for this thread
             channel.room.wait(CONGESTION_WAIT_S)
 
-    def connect(self, channel: OutChannel) -> None:
+    def connect(self, channel: SenderChannel) -> None:
         """See Sender. Messages that are sent before all actors are loaded wait for that, as their numbers come later.
 
         Messages that a constructor sends wait for its end, as it may fail.
@@ -362,7 +362,7 @@ class Channels:
         for channel in channels:
             self.connect(channel)
 
-    def _connect(self, channel: OutChannel) -> None:
+    def _connect(self, channel: SenderChannel) -> None:
         """Raises CallFailed while Ray's control service or the coordinator does not answer."""
         receiver = channel.receiver
         identity = self._runner.identity

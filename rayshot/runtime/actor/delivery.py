@@ -25,7 +25,7 @@ HUNG_SHARE = 0.6
 """A child that is cancelled after more than this share of its time counts as hung: its snapshot's time was up."""
 
 
-class Delivery(Enum):
+class ReportDelivery(Enum):
     """How far the report of this process has come."""
 
     PENDING = auto()
@@ -45,7 +45,7 @@ class Share:
     """
 
     deadline: float
-    delivery: Delivery = Delivery.PENDING
+    delivery: ReportDelivery = ReportDelivery.PENDING
     report: tuple[bytes, Body] | None = None
     brought: bool = False
     child: CaptureChild | None = None
@@ -182,9 +182,9 @@ class Deliveries:
             if share is None:
                 return
             if share.brought or not snapshot.by_coordinator:
-                share.delivery = Delivery.SENT
+                share.delivery = ReportDelivery.SENT
             else:
-                share.delivery, share.report = Delivery.READY, (head, body)
+                share.delivery, share.report = ReportDelivery.READY, (head, body)
                 self.changed.notify_all()
                 return
         self._coordinator.report.remote(head, body)
@@ -198,10 +198,10 @@ class Deliveries:
         runner = self._runner
         with runner.lock:
             while share := self._shares.get(snapshot):
-                if share.delivery is Delivery.SENT and not share.brought:
+                if share.delivery is ReportDelivery.SENT and not share.brought:
                     raise NoAnswer("its record was lost on its way to the coordinator; take another snapshot")
-                if share.delivery is not Delivery.PENDING:
-                    report, share.report, share.delivery = share.report, None, Delivery.SENT  # it may be large
+                if share.delivery is not ReportDelivery.PENDING:
+                    report, share.report, share.delivery = share.report, None, ReportDelivery.SENT  # it may be large
                     return (None, None) if report is None else report
                 if runner.down is not None:
                     break

@@ -24,7 +24,7 @@ RECORDED_MAX = 16
 """An actor remembers for so many of its last records what they hold. Forgotten ones only let a fetch wait longer."""
 
 
-class Handled(NamedTuple):
+class HandledNumbers(NamedTuple):
     """What a record holds as handled: by sender the numbers of the last message, and of the last call."""
 
     messages: Mapping[str, int]
@@ -65,8 +65,8 @@ class Durable:
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
         self._is_wanted = False
-        self._recorded: dict[SnapshotId, Handled] = {}
-        self._held = Handled({}, {})
+        self._recorded: dict[SnapshotId, HandledNumbers] = {}
+        self._held = HandledNumbers({}, {})
         self._waiting: dict[tuple[str, int], DurableFetch] = {}
         self._turned: set[tuple[str, int]] | None = None
         self.ends = 0
@@ -82,10 +82,10 @@ class Durable:
 
         Fetches that waited in that life come again.
         """
-        held = Handled({}, {})
+        held = HandledNumbers({}, {})
         if before is not None:
             held = before._recorded.get(snapshot, before._held)  # noqa: SLF001 - it may not know that this is committed
-        self._held = Handled(received, held.calls)
+        self._held = HandledNumbers(received, held.calls)
         self._has_news = True
 
     def holds(self, sender: str, number: int) -> bool:
@@ -108,7 +108,7 @@ class Durable:
         fetch = self._waiting[key] = DurableFetch(number)
         return fetch
 
-    def recorded(self, snapshot: SnapshotId, handled: Handled) -> None:
+    def recorded(self, snapshot: SnapshotId, handled: HandledNumbers) -> None:
         """The actor records a snapshot."""
         self._recorded[snapshot] = handled
         if len(self._recorded) > RECORDED_MAX:

@@ -29,7 +29,7 @@ from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.host_identity import Abandoned, ActorOffer, HostIdentity, Stop
 from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.orders import Issuer, order
-from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.wire.reports import Body
 
 if TYPE_CHECKING:
@@ -179,24 +179,24 @@ class Host(Answering):
             fetched = not self._process.outcomes
             time.sleep(LINGER_S / 2)  # the outcomes that were just fetched are still under way
 
-    def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
+    def _take(self, packet: bytes, slots: Slots | None = None) -> PacketAnswer:
         incarnation = self._incarnation
         process = incarnation.process
         batch, body = unpack_packet(packet)
         with process.runner.lock:
             refusal = _refusal(process, batch.incarnation)
             if isinstance(refusal, ActorExited):
-                return Answer(Status.ENDED, 0, detail=refusal.message)
+                return PacketAnswer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
-                return Answer(Status.STOPPED, 0, detail=refusal.message)
+                return PacketAnswer(Status.STOPPED, 0, detail=refusal.message)
             if batch.sender in process.dead_drivers:
-                return Answer(Status.GONE, 0, detail=GONE)
+                return PacketAnswer(Status.GONE, 0, detail=GONE)
             process.channels.arrived(batch, body, slots)
             recorded = process.runner.participant.recorded_snapshots
             ended = _ended_tags(process, batch.tags) if batch.tags else ()
         if incarnation.worker.idle:
             time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
-        return Answer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
+        return PacketAnswer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
     # Control ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor.durable import Durable, Handled
+from rayshot.runtime.actor.durable import Durable, HandledNumbers
 from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.seen import Seen
 from rayshot.runtime.door import door
@@ -239,7 +239,7 @@ class Outcomes:
 
     def recorded(self, snapshot: SnapshotId, received: Mapping[str, int]) -> None:
         """The actor records a snapshot, which holds these messages as handled, by sender."""
-        self.durable.recorded(snapshot, Handled(received, dict(self._settled)))
+        self.durable.recorded(snapshot, HandledNumbers(received, dict(self._settled)))
 
     def release(self, snapshot: SnapshotId) -> None:
         """Every actor has recorded this snapshot, or it is over: its news can reach no actor that has not."""

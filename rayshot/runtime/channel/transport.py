@@ -31,7 +31,7 @@ from rayshot.runtime.channel.outbox import (
 )
 from rayshot.runtime.channel.peers import Peer
 from rayshot.runtime.door import door
-from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_answer
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack_packet, unpack_answer
 
 log = logging.getLogger("rayshot")
 WINDOW = 2
@@ -55,10 +55,10 @@ class Sender(Protocol):
     draining: bool
     """All sent messages leave now, even beyond the receivers' credit."""
 
-    def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: PacketAnswer) -> None:
         """The receiver of `channel` took the batch, and everything up to `last`."""
 
-    def refused(self, receiver: str, answer: Answer) -> None:
+    def refused(self, receiver: str, answer: PacketAnswer) -> None:
         """The receiver refuses messages: it stopped or ended, or it treats this sender as dead."""
 
     def lost(self, receiver: str, error: Exception) -> bool:
@@ -71,7 +71,7 @@ class Sender(Protocol):
         """Look the receiver up in the background, and call `connected`."""
 
 
-class OutChannel(Outbox):
+class SenderChannel(Outbox):
     """An outbox, and the batches that have left it and are not acknowledged: `in_flight`, by first number."""
 
     def __init__(self, sender: Sender, receiver: str) -> None:
@@ -214,7 +214,7 @@ class OutChannel(Outbox):
         elif sender.lost(self.receiver, error):
             self._try_again(sender, batch, error)
 
-    def settle_batch(self, sender: Sender, batch: InFlight, answer: Answer) -> None:
+    def settle_batch(self, sender: Sender, batch: InFlight, answer: PacketAnswer) -> None:
         """The receiver answered."""
         with self.lock:
             if self.ended is not None or self._is_past(sender):

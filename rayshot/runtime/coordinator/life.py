@@ -15,7 +15,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.recovering import (
     Began,
     CommitWritten,
-    DriverDied,
+    DriverLost,
     Evicted,
     LifeFenced,
     RecoveryEvent,
@@ -328,7 +328,7 @@ class Life:
         with self.lock:
             self.members.tell_all("driver_died", name)
             self.evictions.forget_dead(name)
-            self._healer.hear(DriverDied(name))
+            self._healer.hear(DriverLost(name))
         self.evictions.strike()
 
     def evict(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:

@@ -17,7 +17,7 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.credit import Unprocessed
 from rayshot.runtime.channel.outbox import BATCH_MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.retained import Budget, Retained
-from rayshot.runtime.channel.transport import DUE, WINDOW, OutChannel, Sender
+from rayshot.runtime.channel.transport import DUE, WINDOW, Sender, SenderChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ class Session(Protocol):
         """The error of those who cannot wait for the next life."""
 
 
-class DriverChannel(OutChannel):
+class DriverChannel(SenderChannel):
     """A channel from a driver: `append` waits while the outbox is above its limit; a call does not.
 
     Messages up to `transported` are numbered, and kept until the machine releases them: where the system goes back to
@@ -105,7 +105,7 @@ class DriverChannel(OutChannel):
 
     @property
     def handed(self) -> int:
-        """See OutChannel."""
+        """See SenderChannel."""
         return self._handed
 
     @property
@@ -114,16 +114,16 @@ class DriverChannel(OutChannel):
         return self.pending_bytes > OUTBOX_BYTES_MAX or len(self.pending) > OUTBOX_MESSAGES_MAX or self._budget.is_spent
 
     def _may_send(self) -> bool:
-        """See OutChannel. No message starts Ray anew: a program that is just ending may wait for that for ever."""
+        """See SenderChannel. No message starts Ray anew: a program that is just ending may wait for that for ever."""
         return super()._may_send() and self._session.is_in_cluster()
 
     def transmit(self, batch: InFlight) -> None:
-        """See OutChannel. A batch that is sent again comes here by itself."""
+        """See SenderChannel. A batch that is sent again comes here by itself."""
         if self._session.is_in_cluster():
             super().transmit(batch)
 
     def renew(self, batch: InFlight) -> None:
-        """See OutChannel. The batch keeps its tags."""
+        """See SenderChannel. The batch keeps its tags."""
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
@@ -152,9 +152,9 @@ class DriverChannel(OutChannel):
             return self._session.recovering(f"there were no news for {ROOM_WAIT_S:g} s. This message was not sent")
         if self._budget.is_spent:
             return SystemStopped(
-                f"no durable snapshot holds what this program told: it keeps {retained.RETAINED_BYTES_MAX >> 20:,} MiB, as "
-                f"the system may go back to a snapshot, and they were full for {ROOM_WAIT_S:g} s. Take snapshots more "
-                "often: see interval_s of rayshot.SnapshotConfig, and system.status(). This message was not sent",
+                f"no durable snapshot holds what this program told: it keeps {retained.RETAINED_BYTES_MAX >> 20:,} MiB"
+                f", as the system may go back to a snapshot, and they were full for {ROOM_WAIT_S:g} s. Take snapshots "
+                "more often: see interval_s of rayshot.SnapshotConfig, and system.status(). This message was not sent",
                 actor=self.receiver,
             )
         return SystemStopped(
@@ -178,7 +178,7 @@ class DriverChannel(OutChannel):
         return gates
 
     def must_be_there(self, slot: Slot) -> bool:
-        """See OutChannel. Outcomes of this driver's calls too: they bring news that the receiver must hear first."""
+        """See SenderChannel. Outcomes of this driver's calls too: they bring news that the receiver must hear first."""
         return slot.kind == VALUE or (slot.kind == OBJECT and self._session.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
@@ -219,7 +219,7 @@ class DriverChannel(OutChannel):
         self.holding.update()
 
     def awaiting(self) -> tuple[int, ...]:
-        """See OutChannel."""
+        """See SenderChannel."""
         return (self.awaited[0][0],) if self.awaited else ()
 
     # Leaving -----------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class DriverChannel(OutChannel):
         self.pending_bytes = 0
 
     def end(self, detail: str) -> None:
-        """See OutChannel. Everything is kept all the same: the receiver lives again if the system goes back."""
+        """See SenderChannel. Everything is kept all the same: the receiver lives again if the system goes back."""
         assert self.lock.locked()
         self.gather()
         self.ended = detail
@@ -325,7 +325,7 @@ class DriverChannel(OutChannel):
     def roll_back(self, life: DriverSender, arrived: int) -> None:
         """Go on in a later life, where the receiver has the messages up to number `arrived`. Call under the lock.
 
-        What comes late from the life before is for another sender, see OutChannel.
+        What comes late from the life before is for another sender, see SenderChannel.
         """
         assert self.lock.locked()
         assert arrived <= self.transported, f"{self.receiver} has {arrived}, and {self.transported} were told"

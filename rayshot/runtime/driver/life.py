@@ -11,14 +11,14 @@ from rayshot.protocol.events import BatchAcknowledged, ReceiverEnded, SnapshotEn
 from rayshot.runtime.actor.spawning import is_there
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.peers import Peers, RayPeer
-from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.channel import DriverChannel
 from rayshot.runtime.driver.eviction import Eviction
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
-from rayshot.runtime.wire.packets import Answer, Status, pack
+from rayshot.runtime.wire.packets import PacketAnswer, Status, pack
 
 log = logging.getLogger("rayshot")
 LOOK_S = 0.2
@@ -57,7 +57,7 @@ class DriverLife:
 
     # Answers ---------------------------------------------------------------------------------------------------
 
-    def acknowledged(self, channel: OutChannel, last: int, _batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, channel: SenderChannel, last: int, _batch: InFlight, answer: PacketAnswer) -> None:
         """See Sender."""
         machine, receiver = self._session.machine, channel.receiver
         self._session.carry_out(machine.handle(BatchAcknowledged(receiver, last)))
@@ -78,7 +78,7 @@ class DriverLife:
             for channel in self._session.channels.values():
                 channel.started(name)
 
-    def refused(self, receiver: str, answer: Answer) -> None:
+    def refused(self, receiver: str, answer: PacketAnswer) -> None:
         """The receiver refuses messages: the coordinator knows why, or this process counts as dead."""
         if answer.status is Status.GONE:
             gone = SystemStopped(answer.detail, system=self.identity.system)
@@ -93,7 +93,7 @@ class DriverLife:
             return False
         return True
 
-    def congested(self, channel: OutChannel) -> None:
+    def congested(self, channel: SenderChannel) -> None:
         """`DriverChannel.append` waits by itself."""
 
     def evict(self) -> None:
@@ -128,7 +128,7 @@ class DriverLife:
 
     # Receivers -------------------------------------------------------------------------------------------------
 
-    def connect(self, channel: OutChannel) -> None:
+    def connect(self, channel: SenderChannel) -> None:
         """Find the receiver in the background."""
         self.peers.insist(lambda: self._connect(channel), lambda: channel.down is not None or self.is_over)
 

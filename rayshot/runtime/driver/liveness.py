@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -69,7 +69,7 @@ class Orphan(Protocol):
     down: Any
 
     @property
-    def channels(self) -> Mapping[str, OutChannel]:
+    def channels(self) -> Mapping[str, SenderChannel]:
         """Its channels, by receiver."""
 
     @property

@@ -10,7 +10,7 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.channel.holding import Waiting
 from rayshot.runtime.channel.outbox import waiting_in
-from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.driver.calls import DurableCalls
@@ -181,5 +181,5 @@ class DriverPort:
         """Nobody holds a handle of the anonymous actor `name` any more."""
         if door.is_joined():
             with contextlib.suppress(ActorExited, SystemDown):
-                OutChannel.append(self.channel(name), self.codec.end(dropped=True))  # the outbox may be full: no wait
+                SenderChannel.append(self.channel(name), self.codec.end(dropped=True))  # do not wait for room
                 self.life.watch(name)

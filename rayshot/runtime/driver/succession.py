@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from rayshot.protocol.driver_events import CutCommitted, RolledBack
+from rayshot.protocol.driver_events import CutCommitted, SystemRolledBack
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.life import DriverLife
 from rayshot.runtime.driver.maker import Maker
@@ -86,7 +86,7 @@ class Succession:
             return False
         old.rolls_back = True  # it sends nothing more
         _bury(old, session, back.ended)
-        effects = session.machine.handle(RolledBack(life.incarnation, back.sent, back.ended, back.received))
+        effects = session.machine.handle(SystemRolledBack(life.incarnation, back.sent, back.ended, back.received))
         _forget(session, back.ended)
         for name in old.starting - missing.keys():
             session.creations.started(name)

@@ -35,7 +35,7 @@ from rayshot.runtime.node.whereabouts import find_surroundings
 from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
-from rayshot.runtime.wire.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
+from rayshot.runtime.wire.stored import PackedStored, Stored, StoredActor, VaultShare, pack_stored, unpack_share
 from rayshot.snapshots.chunk_writer import ChunkWriter
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 """By actor, the bytes that belong to its record, and the parts of its state."""
 
 
-def _recorded_states(held: Held, share: Share, files: Mapping[str, int]) -> Iterator[StateToProve]:
+def _recorded_states(held: Held, share: VaultShare, files: Mapping[str, int]) -> Iterator[StateToProve]:
     for name in sorted(held.keys() & share.recorded):
         body, parts = held[name]
         if parts and body.specification is not None:
@@ -173,7 +173,7 @@ def _recorded_states(held: Held, share: Share, files: Mapping[str, int]) -> Iter
 def _write(
     writer: ChunkWriter,
     held: Held,
-    share: Share,
+    share: VaultShare,
     last_traces: Mapping[str, bytes],
     slot_writer: SlotWriter,
     check_life: Callable[[], None],

@@ -21,7 +21,7 @@ class Status(IntEnum):
     """The sender, a driver, counts as dead."""
 
 
-class Answer(NamedTuple):
+class PacketAnswer(NamedTuple):
     """The receiver's answer to a packet.
 
     `processed` is the number of the sender's last processed message: the messages after it are the credit in use.
@@ -68,15 +68,15 @@ def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
     return batch, memoryview(packet)[unpacker.tell() :]
 
 
-def pack_answer(answer: Answer) -> bytes:
+def pack_answer(answer: PacketAnswer) -> bytes:
     """Encode an answer."""
     return _pack(answer)
 
 
-def unpack_answer(packed: bytes) -> Answer:
+def unpack_answer(packed: bytes) -> PacketAnswer:
     """Decode an answer."""
     status, processed, recorded, ended, detail = msgpack.unpackb(packed, use_list=False)
-    return Answer(
+    return PacketAnswer(
         Status(status),
         processed,
         tuple(SnapshotId(*k) for k in recorded),

@@ -16,7 +16,7 @@ PackedStored = tuple[bytes, tuple[Chunk, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class VaultShare:
     """What a vault must know of a cut: actors that recorded, unborn actors, and channels that are not empty."""
 
     recorded: frozenset[str]
@@ -30,10 +30,10 @@ def pack_share(cut: Cut) -> bytes:
     return pack((tuple(cut.records), cut.unborn, channels))
 
 
-def unpack_share(packed: bytes) -> Share:
+def unpack_share(packed: bytes) -> VaultShare:
     """Unpack what `pack_share` packed."""
     recorded, unborn, channels = unpack(packed)
-    return Share(
+    return VaultShare(
         frozenset(recorded),
         frozenset(unborn),
         tuple(ChannelCut(Channel(sender, receiver), *numbers) for sender, receiver, *numbers in channels),

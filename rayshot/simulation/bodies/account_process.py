@@ -6,7 +6,7 @@ from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.application import (
     AccountMessage,
-    Ended,
+    HandlerEnded,
     Received,
     SimulatedAccount,
     Step,
@@ -94,7 +94,7 @@ class AccountProcess(Process):
         self.director.happened(self, step, emitted)
         if emitted is not None:
             self.put(*emitted)
-        if isinstance(step, Ended):
+        if isinstance(step, HandlerEnded):
             self.todo.clear()
         self.world.wake(self)
 

@@ -16,7 +16,7 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import AnswerArrived, CallMade, OutcomeCame, RolledBack
+from rayshot.protocol.driver_events import AnswerArrived, CallMade, OutcomeCame, SystemRolledBack
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.simulation.bodies.actor_process import SimulatedActor, ended, name_in
@@ -212,7 +212,7 @@ class ActorDriver(SimulatedDriver):
         self, incarnation: int, sent: Mapping[str, int], received: Mapping[str, int], gone: frozenset[str]
     ) -> None:
         """Note that the system went back to a cut with these numbers of this driver: sent, and processed of these."""
-        self.tell(RolledBack(incarnation, sent, gone, received))
+        self.tell(SystemRolledBack(incarnation, sent, gone, received))
         self.ended = set(gone)
         for call_id, answer in self._durable.items():
             if answer is not None and answer.incarnation < incarnation:

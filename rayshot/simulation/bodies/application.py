@@ -31,7 +31,7 @@ class Received(NamedTuple):
     message: AccountMessage
 
 
-class Sent(NamedTuple):
+class HandlerSent(NamedTuple):
     """The handler sent a message."""
 
     receiver: str
@@ -54,13 +54,13 @@ class TimerFired(NamedTuple):
     """A timer fired: a message from the account to itself."""
 
 
-class Ended(NamedTuple):
+class HandlerEnded(NamedTuple):
     """The handler ended the account; it left everything to `heir`, if there is one."""
 
     heir: str
 
 
-Step = Received | Sent | Created | TimerSet | TimerFired | Ended
+Step = Received | HandlerSent | Created | TimerSet | TimerFired | HandlerEnded
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class SimulatedAccount:
             case Received(sender, message):
                 self._receive(sender, message)
                 return None
-            case Sent(receiver, amount, subject):
+            case HandlerSent(receiver, amount, subject):
                 return self._send(receiver, "transfer", amount, subject)
             case Created(name, amount):
                 self.created += 1
@@ -111,7 +111,7 @@ class SimulatedAccount:
             case TimerFired():
                 self.timers -= 1
                 return self._send(self.name, "timer", 0, "")
-            case Ended(heir):
+            case HandlerEnded(heir):
                 self.ending = True
                 return self._send(heir, "transfer", self.balance, "") if heir else None
             case _:

@@ -22,7 +22,7 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, Report
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
 from rayshot.simulation.world.failure import OracleFailure
-from rayshot.simulation.world.packets import RecordBody, StoredCut
+from rayshot.simulation.world.packets import RecordContents, StoredCut
 
 
 class CoordinatorSurroundings(Protocol):
@@ -100,7 +100,7 @@ class WorldCoordinator:
             self._keep_record(event.record, content)
         self.tell(event)
 
-    def _keep_record(self, record: Record, recorded: RecordBody) -> None:
+    def _keep_record(self, record: Record, recorded: RecordContents) -> None:
         snapshot = record.snapshot
         if record.process not in self.states[snapshot]:
             self.states[snapshot][record.process] = recorded.state

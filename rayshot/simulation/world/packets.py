@@ -50,7 +50,7 @@ class Acknowledgement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordBody:
+class RecordContents:
     """What a process adds to its record: its state (None before birth), and messages by the other end."""
 
     state: Any

@@ -42,7 +42,7 @@ from rayshot.protocol.events import (
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.world.failure import OracleFailure
-from rayshot.simulation.world.packets import Acknowledgement, Load, Packet, RecordBody
+from rayshot.simulation.world.packets import Acknowledgement, Load, Packet, RecordContents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -333,14 +333,14 @@ class Process(ABC):
         self.machine.validate()
         self.world.wake(self)
 
-    def _content(self, record: Record) -> RecordBody:
+    def _content(self, record: Record) -> RecordContents:
         """The contents for a record: a copy of the state, and the messages that the record counts."""
         outboxes = {receiver: self._unreleased(receiver, record) for receiver in record.sent if receiver != self.name}
         mailbox = {
             sender: self._in_mailbox(sender, record.received.get(sender, 0) + 1, last)
             for sender, last in record.arrived.items()
         }
-        return RecordBody(self._captured, outboxes, mailbox)
+        return RecordContents(self._captured, outboxes, mailbox)
 
     def _send(self, receiver: str, first: int, count: int, markers: Any, *, closing: bool) -> None:
         messages: tuple[Any, ...] = ()
