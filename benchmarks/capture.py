@@ -28,7 +28,7 @@ GB, MB = 1 << 30, 1 << 20
 BEAT_CHANGES = 200
 """So many places of the state are written to in each beat."""
 MEMORY_PER_STATE = 8
-"""Two actors hold the state; to be added: their spare while it is made, the spool, `ray.put`, and what is changed."""
+"""Two actors hold the state; to be added: their spare while it is made, the spill, `ray.put`, and what is changed."""
 SHARED_MEMORY_PER_STATE = 4
 BIG_ARRAY, BIG_DICT = "numpy, 1 GB", "dict of 5,000,000"
 HOLD_TARGETS = {BIG_ARRAY: Target("<=", 15.0), BIG_DICT: Target("<=", 60.0)}

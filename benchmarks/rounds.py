@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from benchmarks.graphs import Graph
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     CollectorEvent,
     ProcessJoined,
@@ -22,7 +23,6 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     CaptureState,

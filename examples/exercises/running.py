@@ -32,13 +32,13 @@ from examples.exercises.script import (
     placed,
 )
 from rayshot.errors import ConfigError
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     CollectorEvent,
     ProcessJoined,
     SnapshotStored,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import AnnounceSnapshot, Effect
 from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId

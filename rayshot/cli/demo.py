@@ -7,9 +7,9 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from rayshot.cli.connection import keep_terminal
 from rayshot.cli.exits import INTERRUPTED
 from rayshot.cli.grid import Header, console, grid, heading, sections
-from rayshot.cli.reaching import keep_terminal
 from rayshot.demo import SYSTEM
 from rayshot.documents import words
 from rayshot.errors import ConfigError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from rayshot.cli.connection import address_option, cluster
 from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.cli.grid import console
 from rayshot.cli.json_option import json_option
-from rayshot.cli.reaching import address_option, cluster
 from rayshot.documents.words import printable
 
 if TYPE_CHECKING:

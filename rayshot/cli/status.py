@@ -12,12 +12,12 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rayshot.cli.apart import HeadLost, ask_apart
+from rayshot.cli.child_process import HeadLost, ask_apart
+from rayshot.cli.connection import Seconds, address_option, name_argument, system
 from rayshot.cli.exits import FINE, NOT_RUNNING
 from rayshot.cli.grid import ROWS_MAX, Header, console, facts, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
-from rayshot.cli.operating import rhythm
-from rayshot.cli.reaching import Seconds, address_option, name_argument, system
+from rayshot.cli.system_commands import rhythm
 from rayshot.documents import words
 from rayshot.errors import (
     ClusterRefused,

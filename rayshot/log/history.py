@@ -23,7 +23,7 @@ from rayshot.log.records import (
     RollbackRecord,
 )
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import Past
+from rayshot.protocol.recovery_events import Past
 
 
 @dataclass(frozen=True, slots=True)

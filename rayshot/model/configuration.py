@@ -9,7 +9,7 @@ from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import CHANDY_LAMPORT, MODES
-from rayshot.protocol.recovering import RecoveryPolicy
+from rayshot.protocol.recovery_events import RecoveryPolicy
 
 SECONDS_MAX = 366 * 86400.0
 HASH_SEED_MAX = 2**32 - 1

@@ -27,7 +27,7 @@ from typing import assert_never
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.assembly import check_alignment, check_ends, close_membership, cut_channels
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
@@ -100,7 +100,7 @@ class Collector:
         self._lost: set[SnapshotId] = set()
         self._stored_before = frozenset(stored)
         for snapshot in self._stored_before:
-            self._bury(snapshot)
+            self._retire(snapshot)
 
     @property
     def processes(self) -> frozenset[str]:
@@ -246,7 +246,7 @@ class Collector:
             self._tombstones.raise_floor(snapshot.initiator, min(still_open, default=self._counter + 1))
         self._forget_unannounced()
 
-    def _bury(self, snapshot: SnapshotId) -> None:
+    def _retire(self, snapshot: SnapshotId) -> None:
         """Remember the end of a snapshot that is not open here; a coordinator's counter counts as used."""
         if snapshot.by_coordinator:
             self._counter = max(self._counter, snapshot.counter)
@@ -272,7 +272,7 @@ class Collector:
         """End a snapshot without a commit, even if its announcement has not come yet."""
         if snapshot in self._open or self._is_over(snapshot):
             return self._abort(snapshot, reason, detail)
-        self._bury(snapshot)
+        self._retire(snapshot)
         return (AnnounceEnd(snapshot, reason, detail, floor=self._floor(snapshot)),)
 
     def _abort_all(self, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
@@ -299,7 +299,7 @@ class Collector:
         if snapshot in self._open:
             return self._open[snapshot]
         if not self._is_over(snapshot) and snapshot.by_coordinator:
-            self._bury(snapshot)  # of a coordinator that was wrongly believed dead
+            self._retire(snapshot)  # of a coordinator that was wrongly believed dead
         return None if self._is_over(snapshot) else self._unannounced.setdefault(snapshot, _Collection())
 
     def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
@@ -321,7 +321,7 @@ class Collector:
         if snapshot in self._lost or snapshot.incarnation != self.incarnation:
             return ()
         self._lost.add(snapshot)
-        self._bury(snapshot)
+        self._retire(snapshot)
         reason = None if snapshot in self._stored_before else AbortReason.COORDINATOR_LOST
         return (AnnounceEnd(snapshot, reason, "its coordinator was lost", floor=self._floor(snapshot)),)
 

@@ -341,7 +341,7 @@ class Driver:
             self._tombstones.raise_floor(snapshot.initiator, floor)
             self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
 
-    def _bury(self, ended: frozenset[str]) -> list[DriverEffect]:
+    def _retire(self, ended: frozenset[str]) -> list[DriverEffect]:
         """Release all that was sent to processes that have ended for ever, and forget them."""
         effects: list[DriverEffect] = []
         for receiver in sorted(self._channels.keys() & ended):
@@ -358,7 +358,7 @@ class Driver:
         self._calls.forget(cut.received, cut.ended)
         for receiver in self._channels.keys() & cut.received.keys():  # what this life has processed, it has answered
             self._given[receiver] = max(self._given.get(receiver, 0), cut.received[receiver])
-        return self._bury(cut.ended) + self._release_messages(cut.sent, cut.received)
+        return self._retire(cut.ended) + self._release_messages(cut.sent, cut.received)
 
     def _release_messages(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
         """No later life can need messages up to these numbers, or answers of those that are processed."""
@@ -384,7 +384,7 @@ class Driver:
         self.incarnation = back.incarnation
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)
-        effects = self._bury(back.ended)
+        effects = self._retire(back.ended)
         self._given, self._gone = dict(back.received), set(self._over)
         self._confirmed = self._forgotten
         self._waiting.clear()

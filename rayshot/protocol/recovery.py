@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId, Poison, Suspicion
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery_events import (
     Began,
     BeginLife,
     CommitWritten,

@@ -8,7 +8,7 @@ from rayshot.runtime.channel import holding
 from rayshot.runtime.door import functions
 from rayshot.runtime.driver import exit as driver_exit
 from rayshot.runtime.opening import ports
-from rayshot.runtime.wire import dropping
+from rayshot.runtime.wire import dropped_handles
 from tests.fake.threads import Event, Lock, SimpleQueue
 
 _MADE = (
@@ -24,7 +24,7 @@ _MADE = (
     (driver_exit, "_sessions", WeakSet),
     (driver_exit, "_lock", Lock),
     (driver_exit, "_until", list),
-    (dropping, "_exiting", Event),
+    (dropped_handles, "_exiting", Event),
 )
 
 

@@ -103,10 +103,10 @@ def test_files_in_memory_are_captured_as_they_are(text):
         file.seek(len(text))
     for code in ((), (lambda: 1,)):  # by either pickler
         pickled = dump_state({"state": [*files, *code]}, "alice")
-        in_text, in_bytes, spooled = load_state(pickled.stream)["state"][:3]
+        in_text, in_bytes, spilled = load_state(pickled.stream)["state"][:3]
         assert (in_text.getvalue(), in_text.tell()) == (text, len(text))
         assert (in_bytes.getvalue(), in_bytes.tell()) == (text.encode(), len(text))
-        assert spooled.tell() == len(text)
+        assert spilled.tell() == len(text)
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])

@@ -21,7 +21,7 @@ from rayshot.log.records import (
 )
 from rayshot.places.memory import MemoryStore
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import Past
+from rayshot.protocol.recovery_events import Past
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.upkeep.deletion import delete_snapshot
 from rayshot.snapshots.upkeep.retention import Keep

@@ -213,6 +213,6 @@ def test_a_command_loads_what_it_needs_and_nothing_of_others():
     import subprocess
 
     late = {"ray", "rayshot.audit", "rayshot.simulation", "rayshot.places", "rayshot.snapshots", "networkx"}
-    modules = "rayshot.cli.operating, rayshot.cli.status"
+    modules = "rayshot.cli.system_commands, rayshot.cli.status"
     code = f"import {modules}, sys; found = {late} & sys.modules.keys(); assert not found, found"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -1,6 +1,7 @@
 """A collector that is told its facts by hand, and what it ordered."""
 
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     ProcessEnded,
     ProcessJoined,
@@ -8,7 +9,6 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 

@@ -1,7 +1,7 @@
 """Machines of systems that run, from which most stories of recovery begin, and how a story goes on."""
 
-from rayshot.protocol.recovering import Began, RecoveryEffect, RecoveryEvent, RecoveryPolicy
 from rayshot.protocol.recovery import Recovery
+from rayshot.protocol.recovery_events import Began, RecoveryEffect, RecoveryEvent, RecoveryPolicy
 
 NEVER_BACK = RecoveryPolicy(rolls_back=False)
 

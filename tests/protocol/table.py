@@ -1,11 +1,11 @@
 """Processes on a table, moved by hand: messages and orders stay where they are until a test delivers them."""
 
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     ProcessJoined,
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId

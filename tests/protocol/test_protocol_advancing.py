@@ -1,6 +1,6 @@
 """Which of several cuts a rollback may go to: those behind the newest one that did not lie before another."""
 
-from rayshot.protocol.collecting import SnapshotStored
+from rayshot.protocol.collector_events import SnapshotStored
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
 from tests.protocol.bench import Bench

@@ -3,7 +3,8 @@
 import pytest
 
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import HOPELESS_STARTS_MAX, Phase, Recovery
+from rayshot.protocol.recovery_events import (
     Began,
     BeginLife,
     CommitWritten,
@@ -24,7 +25,6 @@ from rayshot.protocol.recovering import (
     StopHandlers,
     StopSystem,
 )
-from rayshot.protocol.recovery import HOPELESS_STARTS_MAX, Phase, Recovery
 from tests.protocol.running import NEVER_BACK, running, tell
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,

@@ -3,7 +3,7 @@
 import pytest
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AbortWanted, ProcessDied, SnapshotStored
+from rayshot.protocol.collector_events import AbortWanted, ProcessDied, SnapshotStored
 from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.identity import Channel, SnapshotId
 from tests.protocol.bench import Bench

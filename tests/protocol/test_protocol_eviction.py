@@ -17,7 +17,8 @@ from rayshot.protocol.driver_events import (
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.protocol.recovery_events import (
     BeginLife,
     CommitWritten,
     DriverLost,
@@ -35,7 +36,6 @@ from rayshot.protocol.recovering import (
     StopSystem,
     TookOver,
 )
-from rayshot.protocol.recovery import Phase, Recovery
 from tests.protocol.running import running
 
 LOST = ProcessLost(1, "bob", 1, "bob died", 1000.0)

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from rayshot.protocol.poison import ALL_MAX, LETTERS_MAX, OTHERS_MAX, Caution, MessageId, Poison, Suspicion
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Recovery
+from rayshot.protocol.recovery_events import (
     BeginLife,
     CommitWritten,
     LifeBegan,
@@ -21,7 +22,6 @@ from rayshot.protocol.recovering import (
     StopSystem,
     WatchForPoison,
 )
-from rayshot.protocol.recovery import Recovery
 from tests.protocol.running import running
 
 AT = 1000.0

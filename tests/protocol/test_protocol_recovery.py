@@ -9,7 +9,8 @@ from rayshot.protocol.effects import HoldBatch, SendBatch
 from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverReady, Restored
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
+from rayshot.protocol.recovery_events import (
     BeginLife,
     CommitWritten,
     LifeBegan,
@@ -34,7 +35,6 @@ from rayshot.protocol.recovering import (
     StopWanted,
     TookOver,
 )
-from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
 from tests.protocol.running import NEVER_BACK, running, tell
 
 AT = 1000.0

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from rayshot.protocol.recovering import LifeBegan, LogRefused, Past, ProcessLost, StopWanted, TookOver
 from rayshot.protocol.recovery import MOVES, Phase, Recovery
+from rayshot.protocol.recovery_events import LifeBegan, LogRefused, Past, ProcessLost, StopWanted, TookOver
 from tests.processes import ROOT
 from tests.protocol.running import running
 from tests.written import check_written

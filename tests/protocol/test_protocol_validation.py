@@ -2,8 +2,8 @@
 
 import pytest
 
-from rayshot.protocol.collecting import ProcessEnded, ProcessJoined, SnapshotWanted
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import ProcessEnded, ProcessJoined, SnapshotWanted
 from rayshot.protocol.cut import Record
 from rayshot.protocol.events import (
     BatchAcknowledged,

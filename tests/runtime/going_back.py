@@ -15,7 +15,7 @@ from rayshot.errors import SystemStopped
 from rayshot.format.codec import CALL, CREATE, END, Frame, split_frame
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.protocol.recovering import Evicted
+from rayshot.protocol.recovery_events import Evicted
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name, coordinator_name
 from rayshot.runtime.door.roster import Roster

@@ -10,7 +10,8 @@ from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.pickling import load_state
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     ProcessJoined,
     ProcessQuiet,
@@ -20,7 +21,6 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import GROUPS

@@ -10,7 +10,7 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, FetchRetry, Outcome, Outcomes
 from rayshot.runtime.wire.packets import pack
 from tests.runtime.workloads import Account, Occupant
 from tests.waiting import eventually
@@ -300,7 +300,7 @@ def test_a_fetch_that_is_tried_again_takes_the_place_of_the_one_before(outcomes)
     outcomes.settle("driver:a", 1, Outcome("one"))
     for thread in (*threads, *more):
         thread.join()
-    assert isinstance(came[0][1], NotYet)
+    assert isinstance(came[0][1], FetchRetry)
     assert again == [(("driver:a", 1), "one")]
 
 
@@ -312,8 +312,8 @@ def test_all_places_are_given_up_once_where_nobody_gets_anything(outcomes):
         outcomes.settle("driver:b", 1, Outcome("b"))
     for thread in threads:
         thread.join()
-    assert [type(error) for _, error in came] == [NotYet] * CALLS_AT_ONCE
-    with pytest.raises(NotYet):
+    assert [type(error) for _, error in came] == [FetchRetry] * CALLS_AT_ONCE
+    with pytest.raises(FetchRetry):
         outcomes.fetch("driver:a", 1000)  # of those behind them, too, each gives its place up once
     assert outcomes.fetch("driver:b", 1).value == "b"
 

@@ -14,7 +14,7 @@ from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborte
 from rayshot.log.log import CommitLog
 from rayshot.log.records import EpochRecord
 from rayshot.places.kinds import open_store
-from rayshot.protocol.recovering import StopWanted
+from rayshot.protocol.recovery_events import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient

@@ -240,7 +240,7 @@ def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_other
 
 
 def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.wire.dropping.PAUSE_S", 0.0)
+    monkeypatch.setattr("rayshot.runtime.wire.dropped_handles.PAUSE_S", 0.0)
     made = Thing.remote(1)
     name = made.name
     world.settle()

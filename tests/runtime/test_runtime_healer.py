@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.errors import Damaged, HookFailed, NameTaken, SystemStopped
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.protocol.recovery_events import (
     Began,
     Evicted,
     LifeFenced,
@@ -20,12 +21,11 @@ from rayshot.protocol.recovering import (
     StarterDied,
     StopWanted,
 )
-from rayshot.protocol.recovery import Phase, Recovery
-from rayshot.runtime.coordinator import healing
+from rayshot.runtime.coordinator import healer as healer_module
 from rayshot.runtime.coordinator import loader as loader_module
 from rayshot.runtime.coordinator.coordinator import Coordinator
 from rayshot.runtime.coordinator.evictions import Evictions
-from rayshot.runtime.coordinator.healing import Healer
+from rayshot.runtime.coordinator.healer import Healer
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader, _Load
 from rayshot.runtime.coordinator.members import Living, Members
@@ -180,7 +180,7 @@ def test_the_way_past_a_damaged_snapshot_is_looked_for_once(healer, monkeypatch,
     origin = SimpleNamespace(plans=lambda *_: dict.fromkeys(names), manifest=SimpleNamespace(ended=()))
     healer._lead_on(SimpleNamespace(origin=origin, past=Past(rollbacks=1)))
     healer._keyring, looks = (lambda: "keys"), []
-    monkeypatch.setattr(healing, "find_detour", lambda *_: looks.append(1) or "a way")
+    monkeypatch.setattr(healer_module, "find_detour", lambda *_: looks.append(1) or "a way")
     answer(healer, "alice", 1, refused(Damaged("a chunk is gone")))
     answer(healer, "bob", 1, "near")
     answer(healer, "carol", 1, "near")
@@ -245,9 +245,9 @@ def test_a_program_that_dies_while_its_order_is_written_leaves_no_lease(healer, 
         finally:
             leases.clear()
 
-    monkeypatch.setattr(healing, "reading", reading)
+    monkeypatch.setattr(healer_module, "reading", reading)
     storage = SimpleNamespace(system=lambda _name: SimpleNamespace(log=None))
-    monkeypatch.setattr(healing, "open_storage", lambda _address: storage)
+    monkeypatch.setattr(healer_module, "open_storage", lambda _address: storage)
     healer._machine, healer._life = Recovery(1), Quiet(1)
     healer._life.restore = lambda _order: healer.hear(StarterDied(1, "the program died"))
     with pytest.raises(SystemStopped, match="the program died"):

@@ -17,7 +17,7 @@ from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.runtime.actor import outcomes
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
-from rayshot.runtime.coordinator import healing
+from rayshot.runtime.coordinator import healer
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.healed import (
@@ -63,9 +63,9 @@ def test_a_step_back_that_a_shutdown_did_not_wait_for_begins_no_life_behind_it(n
     coordinator = system._identity.coordinator
 
     def be_slow(_):
-        from rayshot.runtime.coordinator import healing, rollback
+        from rayshot.runtime.coordinator import healer, rollback
 
-        make_plans, healing.CLOSE_S = rollback.make_plans, 0.1
+        make_plans, healer.CLOSE_S = rollback.make_plans, 0.1
 
         def make_slowly(*arguments):
             rollback.begun = True
@@ -145,7 +145,7 @@ def test_a_storage_that_is_taken_just_before_the_system_runs_again_is_no_defect(
             if place == "before_mark_life":
                 coordinator._life.fenced(Fenced("another coordinator has the system"))
 
-        healing.failpoint = fail
+        healer.failpoint = fail
 
     ray.get(system._identity.coordinator.__ray_call__.remote(take_storage))
     kill(system, "post1")

@@ -23,7 +23,7 @@ from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.driver import coordinator_client
-from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
+from rayshot.runtime.node.capture import Capturer, read_spill, spill_folder, sweep_spills
 from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.processes import runs
 from tests.runtime.healed import STOPS
@@ -221,34 +221,34 @@ def test_a_capture_that_hangs_in_its_child_costs_one_snapshot(new_system):
     assert list(system.snapshot().states()) == ["sticky"]
 
 
-def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path):
+def test_spills_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     prefix = f"rayshot-{Path('/proc/self/ns/pid').stat().st_ino}"
-    names = [f"{prefix}-{ended.pid}-1.spool", f"{prefix}-{os.getpid()}-1.spool", f"{prefix}-x-1.spool", "other"]
+    names = [f"{prefix}-{ended.pid}-1.spill", f"{prefix}-{os.getpid()}-1.spill", f"{prefix}-x-1.spill", "other"]
     for name in names:
         (tmp_path / name).touch()
-    assert sweep_spools(str(tmp_path)), "there is one of a living process"
+    assert sweep_spills(str(tmp_path)), "there is one of a living process"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
-def test_the_spool_of_an_actor_that_nobody_has_buried_yet_is_swept(tmp_path):
+def test_the_spill_of_an_actor_that_nobody_has_buried_yet_is_swept(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     eventually(lambda: Path(f"/proc/{dead.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
-    (tmp_path / f"rayshot-{Path('/proc/self/ns/pid').stat().st_ino}-{dead.pid}-1.spool").touch()
-    assert not sweep_spools(str(tmp_path))
+    (tmp_path / f"rayshot-{Path('/proc/self/ns/pid').stat().st_ino}-{dead.pid}-1.spill").touch()
+    assert not sweep_spills(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     dead.wait()
 
 
 @pytest.mark.skipif(not name_spaces_can_be_made(), reason="this user may make no name space of processes")
-def test_a_vault_leaves_the_spool_of_an_actor_alone_that_lives_in_another_container(tmp_path):
+def test_a_vault_leaves_the_spill_of_an_actor_alone_that_lives_in_another_container(tmp_path):
     capturer = Capturer("alice", str(tmp_path))
     capturer.method = "fork"
     captured = capturer.capture(SimpleNamespace(state=lambda: [1, 2, 3], instance=None)).wait(30.0)
-    script = f"from rayshot.runtime.node.capture import sweep_spools; assert not sweep_spools({str(tmp_path)!r})"
+    script = f"from rayshot.runtime.node.capture import sweep_spills; assert not sweep_spills({str(tmp_path)!r})"
     subprocess.run([*UNSHARE, sys.executable, "-c", script], check=True)
-    assert read_spool(captured)
+    assert read_spill(captured)
 
 
 FORKING = """
@@ -281,7 +281,7 @@ def test_a_child_that_hangs_dies_with_its_actor(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_path):
+def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spill(system, tmp_path):
     forking, bob = ForkingLibrarian.options(name="forking").remote(), Account.options(name="bob").remote(1)
     forking.keep.tell(1)
     ray.get([forking.kept.remote(), bob.read.remote()])
@@ -289,13 +289,13 @@ def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_
     bob.pause_and_say_so.tell(str(tmp_path / "paused"), 20.0)
     eventually((tmp_path / "paused").exists)
     system._identity.coordinator.snapshot.remote(Order())
-    spools = lambda: list(Path(spool_folder()).glob(f"rayshot-*-{pid}-*"))  # noqa: E731
-    eventually(spools)
+    spills = lambda: list(Path(spill_folder()).glob(f"rayshot-*-{pid}-*"))  # noqa: E731
+    eventually(spills)
     eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)
     host = ray.get(system._identity.coordinator.actors.remote())["forking"]
     ray.get(host.__ray_call__.remote(lambda self: self._process.runner.lock.acquire()))  # it hears of no end any more
     system.shutdown()
-    assert spools() == []
+    assert spills() == []
 
 
 def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):

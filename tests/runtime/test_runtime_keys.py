@@ -11,8 +11,8 @@ import pytest
 from rayshot.errors import Fenced, KeysMissing, LogLost, StateNotSerializable, StoreUnavailable
 from rayshot.keys.encryption import new_encryption_key
 from rayshot.keys.signing import new_private_key
-from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import AbortWanted, SnapshotWanted
 from rayshot.runtime.coordinator.pending_snapshots import why_unwritten
 from rayshot.runtime.wire.keyring import Keyring, find_keyring, load_keyring
 from tests.processes import search_path

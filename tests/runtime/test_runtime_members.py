@@ -13,11 +13,11 @@ from rayshot.model.dead_letters import DEAD_LETTERS_MAX, RECORDED_MAX
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator import members as members_module
-from rayshot.runtime.coordinator.intake import Arrived, Gathered
+from rayshot.runtime.coordinator.death_watch import AGAIN_S, DeathWatch
 from rayshot.runtime.coordinator.members import Living, Members
+from rayshot.runtime.coordinator.report_intake import Arrived, Gathered
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.takeover import find_remains
-from rayshot.runtime.coordinator.watching import AGAIN_S, Watches
 from rayshot.runtime.door import door
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import actor_name
@@ -85,7 +85,7 @@ class AnyVault:
 
 
 def test_a_vault_that_died_between_two_lives_gets_keys_and_fit_from_the_later_one(monkeypatch):
-    monkeypatch.setattr(members_module.Watches, "add", lambda *_: None)
+    monkeypatch.setattr(members_module.DeathWatch, "add", lambda *_: None)
     before, later = members(), members()
     vault = before._vaults["near"] = AnyVault()
     before._keyring, before.fitted = "keys", "fit"
@@ -152,7 +152,7 @@ def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():
             heard.append((name, detail))
             all_heard.set()
 
-    watches, news = Watches(died), []
+    watches, news = DeathWatch(died), []
     ref = SimpleNamespace(_on_completed=news.append)
     watches.add("alice", SimpleNamespace(watch=SimpleNamespace(remote=lambda: ref)))
     with lock:  # whoever holds it makes a call that the same thread of Ray's is to answer
@@ -184,7 +184,7 @@ LOST = ray.exceptions.ActorUnavailableError("RpcError: the connection was reset"
 
 def test_a_watch_that_is_lost_on_its_way_is_no_death():
     heard, alice = [], Watched()
-    watches = Watches(lambda *news: heard.append(news))
+    watches = DeathWatch(lambda *news: heard.append(news))
     watches.add("alice", alice)
     for _ in range(3):
         alice.fail(LOST)
@@ -196,7 +196,7 @@ def test_a_watch_that_is_lost_on_its_way_is_no_death():
 
 def test_who_ends_while_the_watch_is_lost_is_watched_no_more():
     heard, alice = [], Watched()
-    watches = Watches(lambda *news: heard.append(news))
+    watches = DeathWatch(lambda *news: heard.append(news))
     watches.add("alice", alice)
     alice.fail(LOST)
     watches.drop("alice")
@@ -206,7 +206,7 @@ def test_who_ends_while_the_watch_is_lost_is_watched_no_more():
 
 def test_a_process_that_ray_starts_again_has_died_where_it_is_unavailable():
     heard, vault = [], Watched()
-    watches = Watches(lambda *news: heard.append(news), restarted=True)
+    watches = DeathWatch(lambda *news: heard.append(news), restarted=True)
     watches.add("near", vault)
     vault.fail(LOST)
     assert eventually(lambda: heard or None)[0][0] == "near"
@@ -214,7 +214,7 @@ def test_a_process_that_ray_starts_again_has_died_where_it_is_unavailable():
 
 def test_the_end_of_an_old_process_is_no_death_of_the_new_one_of_that_name():
     heard, old, new = [], Watched(), Watched()
-    watches = Watches(lambda *news: heard.append(news))
+    watches = DeathWatch(lambda *news: heard.append(news))
     watches.add("alice", old)
     watches.add("alice", new)
     old.fail(RuntimeError("the old one was killed"))

@@ -8,7 +8,7 @@ from rayshot.errors import ActorExited, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.intake import Arrived
+from rayshot.runtime.coordinator.report_intake import Arrived
 from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.door import failpoints
 from rayshot.runtime.wire.orders import Issuer

@@ -21,7 +21,7 @@ from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.node import capture
-from rayshot.runtime.node.capture import CaptureChild, Captured, Capturer, read_spool
+from rayshot.runtime.node.capture import CaptureChild, Captured, Capturer, read_spill
 from rayshot.runtime.node.vault import _parts_of
 from rayshot.runtime.wire.reports import RecordBody, RecordReport
 from tests.runtime.one_process import Process
@@ -30,33 +30,33 @@ from tests.waiting import eventually
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
 
-def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(tmp_path):
+def test_what_a_child_spilled_just_before_its_snapshot_was_given_up_is_removed(tmp_path):
     process = Process()
     recording = Recording(process.runner, process, Mock(), Outcomes(process.lock), Mock())
     process.runner.employ(process, recording)
-    spool = tmp_path / "spool"
-    spool.write_bytes(b"state")
-    child = SimpleNamespace(wait=lambda _: Captured("pickle", (5,), spool=str(spool)), age_s=0.0, cancel=lambda: None)
+    spill = tmp_path / "spill"
+    spill.write_bytes(b"state")
+    child = SimpleNamespace(wait=lambda _: Captured("pickle", (5,), spill=str(spill)), age_s=0.0, cancel=lambda: None)
     body = RecordBody("alice", None, None, {}, {}, None)
     with process.lock:  # the child has ended, and its thread waits for the lock
         process.runner.handle(Begun(SNAPSHOT))
         recording.deliveries.put_when_pickled(child, RecordReport(Record(SNAPSHOT, "alice"), 0.0, body))
         process.runner.handle(DeadlinePassed(SNAPSHOT))
-    eventually(lambda: not spool.exists())
+    eventually(lambda: not spill.exists())
     assert recording.deliveries.fetch(SNAPSHOT) == (None, None)
 
 
-def test_a_spool_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_path, monkeypatch):
-    spool = tmp_path / "spool"
+def test_a_spill_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_path, monkeypatch):
+    spill = tmp_path / "spill"
     read_end, write_end = os.pipe()
     with subprocess.Popen(["sleep", "60"]) as sleeper:
-        child = CaptureChild(sleeper.pid, read_end, spool)
+        child = CaptureChild(sleeper.pid, read_end, spill)
         kill = child._kill
-        monkeypatch.setattr(child, "_kill", lambda: (spool.write_bytes(b"late"), kill()))
+        monkeypatch.setattr(child, "_kill", lambda: (spill.write_bytes(b"late"), kill()))
         with pytest.raises(TimeoutError):
             child.wait(0.0)
     os.close(write_end)
-    assert not spool.exists()
+    assert not spill.exists()
 
 
 def test_a_child_is_heard_through_a_descriptor_of_any_number(tmp_path):
@@ -69,10 +69,10 @@ def test_a_child_is_heard_through_a_descriptor_of_any_number(tmp_path):
         with subprocess.Popen(["sleep", "60"]) as sleeper:
             os.write(write_end, msgpack.packb([True, "pickle", [5], False, b""]))
             os.close(write_end)
-            captured = CaptureChild(sleeper.pid, high, tmp_path / "spool").wait(10.0)
+            captured = CaptureChild(sleeper.pid, high, tmp_path / "spill").wait(10.0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert captured == Captured("pickle", (5,), spool=str(tmp_path / "spool"))
+    assert captured == Captured("pickle", (5,), spill=str(tmp_path / "spill"))
 
 
 def test_a_child_that_does_not_begin_is_replaced(tmp_path, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_child_that_does_not_begin_is_replaced(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("maps", [False, True])
 def test_children_that_fail_again_and_again_are_tried_less_and_less_often(tmp_path, monkeypatch, maps):
-    monkeypatch.setattr("rayshot.runtime.node.capture._write_spool", find_no_room)
+    monkeypatch.setattr("rayshot.runtime.node.capture._write_spill", find_no_room)
     monkeypatch.setattr("rayshot.runtime.node.capture.maps_data", lambda: maps)  # the first child is waited for then
     capturer = Capturer("actor", str(tmp_path))
     capturer.method = "fork"
@@ -120,14 +120,14 @@ def test_children_that_fail_again_and_again_are_tried_less_and_less_often(tmp_pa
     assert capturer._inline_again == 1
 
 
-def test_where_spools_have_no_room_one_snapshot_is_aborted_and_the_others_are_captured_inline(tmp_path, monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.node.capture._write_spool", find_no_room)
+def test_where_spills_have_no_room_one_snapshot_is_aborted_and_the_others_are_captured_inline(tmp_path, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.node.capture._write_spill", find_no_room)
     monkeypatch.setattr("os.statvfs", lambda _folder: SimpleNamespace(f_bavail=1, f_frsize=4096))
     capturer = Capturer("actor", str(tmp_path))
     capturer.method = "fork"
     cell = SimpleNamespace(state=lambda: {"text": b"x" * 10_000}, instance=object())
     child = capturer.capture(cell)
-    with pytest.raises(StateNotSerializable, match="cannot be spooled") as caught:
+    with pytest.raises(StateNotSerializable, match="cannot be spilled") as caught:
         child.wait(10.0)
     capturer.child_failed(caught.value)
     for _ in range(3):
@@ -138,21 +138,21 @@ def test_where_spools_have_no_room_one_snapshot_is_aborted_and_the_others_are_ca
     assert with_room.wait(10.0).size > 10_000
 
 
-def test_a_spool_that_is_not_as_it_was_written_is_no_state(tmp_path):
-    spool = tmp_path / "spool"
-    spool.write_bytes(b"stat")
-    body = RecordBody("actor", None, Captured("pickle", (5,), spool=str(spool)), {}, {}, None)
+def test_a_spill_that_is_not_as_it_was_written_is_no_state(tmp_path):
+    spill = tmp_path / "spill"
+    spill.write_bytes(b"stat")
+    body = RecordBody("actor", None, Captured("pickle", (5,), spill=str(spill)), {}, {}, None)
     with pytest.raises(StoreUnavailable, match="has 4 bytes instead of 5"):
         _parts_of(body)
-    assert not spool.exists()
+    assert not spill.exists()
 
 
-def test_a_spool_that_lost_all_its_bytes_is_no_state(tmp_path):
-    spool = tmp_path / "spool"
-    spool.touch()
+def test_a_spill_that_lost_all_its_bytes_is_no_state(tmp_path):
+    spill = tmp_path / "spill"
+    spill.touch()
     with pytest.raises(OSError, match="has 0 bytes instead of 5"):
-        read_spool(Captured("pickle", (5,), spool=str(spool)))
-    assert not spool.exists()
+        read_spill(Captured("pickle", (5,), spill=str(spill)))
+    assert not spill.exists()
 
 
 def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
@@ -172,5 +172,5 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
     assert not process.lock.locked()
 
 
-def find_no_room(_spool, _parts):
+def find_no_room(_spill, _parts):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     SnapshotWanted,
 )

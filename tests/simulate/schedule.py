@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
+from rayshot.protocol.collector_events import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.bodies.account_process import AccountProcess

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     CollectorEvent,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     CollectorEvent,

@@ -5,8 +5,8 @@ from unittest import mock
 
 from rayshot.protocol import assembly
 from rayshot.protocol import collector as collector_module
-from rayshot.protocol.collecting import ProcessJoined
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import ProcessJoined
 from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import SystemRolledBack

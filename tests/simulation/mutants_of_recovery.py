@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.protocol.recovery_events import (
     LifeMarked,
     LogRefused,
     ProcessLoaded,
     ProcessLost,
 )
-from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.world.coordination import CoordinatedNetwork
 from rayshot.simulation.world.network import Network
 from rayshot.simulation.world.packets import Packet

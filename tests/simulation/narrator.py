@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import assert_never
 
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     CollectorEffect,
     SendBegin,

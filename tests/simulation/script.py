@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AbortWanted, ProcessJoined, SnapshotWanted
+from rayshot.protocol.collector_events import AbortWanted, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver_events import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
@@ -243,10 +243,10 @@ class Script:
         self.stage.processes[name] = AccountProcess(name, self.stage.machine(name), self.stage)
         self.stage.coordinator.tell(ProcessJoined(name))
 
-    def do_end(self, name, heir):
+    def do_end(self, name, successor):
         """A process leaves all it has to another one, and wants to end."""
-        self.stage.processes[name].step(HandlerEnded(heir))
-        self.do_transport(name, heir)
+        self.stage.processes[name].step(HandlerEnded(successor))
+        self.do_transport(name, successor)
 
     def do_leave(self, name):
         """A process that wants to end does so, if the protocol lets it."""

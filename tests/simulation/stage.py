@@ -7,12 +7,12 @@ reader has not recorded: it would bring the news of these, so it waits until the
 
 from collections import defaultdict
 
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     ProcessEnded,
     ProcessJoined,
     SnapshotStored,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import SystemRolledBack
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded

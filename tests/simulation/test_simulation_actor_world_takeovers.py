@@ -3,7 +3,7 @@
 import pytest
 
 from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.protocol.collecting import SnapshotAnnounced
+from rayshot.protocol.collector_events import SnapshotAnnounced
 from rayshot.protocol.participant import Participant
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.world.coordination import CoordinatedNetwork

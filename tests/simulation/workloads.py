@@ -90,8 +90,8 @@ class Trader:
     def ring(self, rounds):
         self.bell += rounds
 
-    def leave(self, heir):
-        self.pay(heir, self.money)
+    def leave(self, successor):
+        self.pay(successor, self.money)
         rayshot.current().exit()
 
 

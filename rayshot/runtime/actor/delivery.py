@@ -40,7 +40,7 @@ class Share:
     """This process's share of a snapshot that is open here. It is removed when the snapshot has ended.
 
     `deadline` is by time.monotonic. If `brought` is set, this process brings the report, and the coordinator does not
-    call for it. A `child` process pickles the state into the file `spool`. An answer to a plain task or actor waits
+    call for it. A `child` process pickles the state into the file `spill`. An answer to a plain task or actor waits
     until the snapshot is recorded `everywhere`; `asked` is the call that asks the coordinator for this.
     """
 
@@ -49,7 +49,7 @@ class Share:
     report: tuple[bytes, Body] | None = None
     brought: bool = False
     child: CaptureChild | None = None
-    spool: str | None = None
+    spill: str | None = None
     asked: Any = None
     everywhere: bool = False
 
@@ -118,8 +118,8 @@ class Deliveries:
         self._outcomes.release(snapshot)
         if share := self._shares.pop(snapshot, None):
             self.changed.notify_all()
-            if share.spool is not None:  # no vault wrote this snapshot
-                Path(share.spool).unlink(missing_ok=True)
+            if share.spill is not None:  # no vault wrote this snapshot
+                Path(share.spill).unlink(missing_ok=True)
             if share.child is not None:  # it was aborted: nobody waits for this state any more
                 if share.child.age_s > HUNG_SHARE * self._runner.identity.recorder_timeout_s:
                     self._capturer.child_failed(TimeoutError())
@@ -149,10 +149,10 @@ class Deliveries:
         with runner.lock:
             self._capturer.learn(captured)
             if share := self._shares.get(snapshot):
-                share.child, share.spool = None, captured.spool
+                share.child, share.spill = None, captured.spill
                 self._outgoing.append(replace(report, body=replace(report.body, state=captured)))
             else:
-                Path(str(captured.spool)).unlink(missing_ok=True)
+                Path(str(captured.spill)).unlink(missing_ok=True)
         self.flush()
 
     def flush(self) -> None:

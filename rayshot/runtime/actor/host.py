@@ -17,8 +17,8 @@ from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
+from rayshot.runtime.actor.fetch_retry import FetchRetry
 from rayshot.runtime.actor.incarnation import Incarnation
-from rayshot.runtime.actor.not_yet import NotYet
 from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
@@ -122,7 +122,7 @@ class Host(Answering):
     def probe(self, value: Any) -> None:
         """Does nothing. If Ray runs this call, the object is available here."""
 
-    @door.method("calls", again=NotYet, results=2)
+    @door.method("calls", again=FetchRetry, results=2)
     def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """Wait for the outcome of a driver's call. The tags come first, so that they are there when the value is.
 
@@ -131,12 +131,12 @@ class Host(Answering):
         """
         return self._outcome(call)
 
-    @door.method("durable", again=NotYet, results=2)
+    @door.method("durable", again=FetchRetry, results=2)
     def durable_result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """As `result`, but only when a durable snapshot holds the call as handled."""
         return self._outcome(call, durable=True)
 
-    @door.method("calls", again=NotYet)
+    @door.method("calls", again=FetchRetry)
     def answered(self, call: bytes) -> bytes:
         """As `result`, but only the tags: for a driver whose program has the outcome of an earlier life."""
         return self._outcome(call)[0]

@@ -5,7 +5,7 @@ the reference to its result. The two come in any order. Each waiting fetch takes
 further fetches wait in a queue. All threads may wait for outcomes that do not come, while there are outcomes that none
 of them waits for. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
 
-A fetch may ask for an outcome that is durable. It waits in `Durable` first, on other threads, and then takes the
+A fetch may ask for an outcome that is durable. It waits in `DurableFetches` first, on other threads, and then takes the
 outcome like any other: until then nobody gets it.
 """
 
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor.durable import Durable, HandledNumbers
-from rayshot.runtime.actor.not_yet import NotYet
-from rayshot.runtime.actor.seen import Seen
+from rayshot.runtime.actor.durable_fetches import DurableFetches, HandledNumbers
+from rayshot.runtime.actor.fetch_retry import FetchRetry
+from rayshot.runtime.actor.seen_answers import SeenAnswers
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import as_rays
 
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
     value: Any
     tags: tuple[SnapshotId, ...] = ()
-    error: RayshotError | NotYet | None = None
+    error: RayshotError | FetchRetry | None = None
     size: int = 0
 
     def checked(self) -> "Outcome":
@@ -136,8 +136,9 @@ class _Earlier:
 class Outcomes:
     """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
 
-    `ask` is for `Durable`. `rolls_back`: the system goes back to its snapshots by itself, so calls may be answered
-    again. `changed` counts the calls that this life answered in another way than an earlier one whose answer was given.
+    `ask` is for `DurableFetches`. `rolls_back`: the system goes back to its snapshots by itself, so calls may be
+    answered again. `changed` counts the calls that this life answered in another way than an earlier one whose answer
+    was given.
 
     `_settled` has the last answered call of each driver, as its calls are answered in order. `_given` counts the
     outcomes that waiting threads got. In a round, `_turned` are the fetches that gave their places up. `_withheld` are
@@ -155,8 +156,8 @@ class Outcomes:
     ) -> None:
         self._lock = lock
         self._name = name
-        self.durable = Durable(ask)
-        self._seen = Seen() if rolls_back else None
+        self.durable = DurableFetches(ask)
+        self._seen = SeenAnswers() if rolls_back else None
         self.changed = 0
         self._kept: dict[_Key, Outcome] = {}
         self._waiting: dict[_Key, _Waiter] = {}
@@ -253,7 +254,7 @@ class Outcomes:
         """Wait for the outcome of a call; with `durable` until a durable snapshot holds the call. Takes the lock.
 
         The driver already has the outcomes of all its calls before the number `has_all_before`. `number` is that of the
-        call's message, 0 if the driver does not say it. Raises NotYet if other fetches need this thread; SystemDown;
+        call's message, 0 if the driver does not say it. Raises FetchRetry if other fetches need the thread; SystemDown;
         NoAnswer if the outcome was fetched long ago, was lost when the system went back to a snapshot, can never be
         durable as the actor has ended, or the driver counts as dead.
         """
@@ -340,11 +341,11 @@ class Outcomes:
             waiter.give(self._down)
             return waiter
         if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
-            earlier.give(Outcome(None, error=NotYet()))
+            earlier.give(Outcome(None, error=FetchRetry()))
         if self._turned is not None:
             if self._kept and key not in self._turned:
                 self._turned.add(key)
-                raise NotYet
+                raise FetchRetry
             self._turned = None  # all have had their turn
         waiter = self._waiting[key] = _Waiter()
         return waiter
@@ -356,7 +357,7 @@ class Outcomes:
             if is_crowded and self._given == given_before:
                 self._turned = set(self._waiting)
                 for waiter in self._waiting.values():
-                    waiter.give(Outcome(None, error=NotYet()))
+                    waiter.give(Outcome(None, error=FetchRetry()))
                 self._waiting.clear()
             return self._given
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from rayshot.format.manifest import Manifest
 from rayshot.runtime.actor.loading import LoadPlan
-from rayshot.runtime.wire.fitted import Fitted
+from rayshot.runtime.wire.restored_fit import RestoredFit
 
 
 def make_plans(
     storage: str,
     folder: str,
     manifest: Manifest,
-    fitted: Fitted,
+    fitted: RestoredFit,
     drivers: frozenset[str] = frozenset(),
     programs: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, LoadPlan]:

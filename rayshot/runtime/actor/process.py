@@ -26,7 +26,7 @@ from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_anonymous
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.shared_memory import note_buffers
-from rayshot.runtime.wire.dropping import Dropped
+from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity, Stop
 
 

@@ -29,7 +29,7 @@ from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner, SnapshotEffect
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.node.capture import CaptureChild, Capturer, spool_folder
+from rayshot.runtime.node.capture import CaptureChild, Capturer, spill_folder
 from rayshot.runtime.node.recorded_slots import hand_over
 from rayshot.runtime.wire.host_identity import End, Ending
 from rayshot.runtime.wire.reports import Captured, RecordBody, Recorded, RecordReport, pack_record, pack_run
@@ -54,7 +54,7 @@ class Recording:
         self.captures: dict[SnapshotId, Behind] = {}
         self.pauses: list[SnapshotId] = []
         self.end: End | None = None
-        self.capturer = Capturer(runner.name, spool_folder())
+        self.capturer = Capturer(runner.name, spill_folder())
         self.deliveries = Deliveries(runner, outcomes, self.capturer)
         self._outcomes = outcomes
         self._runner = runner

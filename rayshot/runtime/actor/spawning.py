@@ -9,7 +9,7 @@ from typing import Any
 
 from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
-from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
+from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name

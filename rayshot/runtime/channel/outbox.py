@@ -270,7 +270,7 @@ class Outbox(OutPort):
     def _take_slots(self) -> Slots:
         return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= self.transported}
 
-    def bury(self, detail: str, lost: list[bytes]) -> None:
+    def make_dead_letters(self, detail: str, lost: list[bytes]) -> None:
         """Messages that could leave, and messages `lost` on the way, become dead letters. Call under the lock."""
         assert self.lock.locked()
         self.holding.forget_unready()

@@ -21,7 +21,7 @@ class Peer(Protocol):
 
     receive: Callable[[bytes], Any]
     receive_with: Callable[..., Any]
-    """As `receive`, with the objects and values beside the messages; see `beside`."""
+    """As `receive`, with the objects and values beside the messages; see `attached_references`."""
     probe: Callable[[Any], Any]
     """Does nothing with an object, but fails if the object is not available at the receiver."""
     await_credit: Callable[[str, int], Any]

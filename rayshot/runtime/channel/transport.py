@@ -118,7 +118,7 @@ class SenderChannel(Outbox):
         if self.down is not None:
             return False
         if self.ended is not None:
-            self.bury(self.ended, [])
+            self.make_dead_letters(self.ended, [])
             return False
         if self.peer is not None:
             return True
@@ -187,7 +187,7 @@ class SenderChannel(Outbox):
         self.gather()
         frames = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
         self.in_flight.clear()
-        self.bury(detail, [message for frame in frames for message in split_frame(frame)])
+        self.make_dead_letters(detail, [message for frame in frames for message in split_frame(frame)])
 
     # Answers, on Ray's own thread. Each is for the sender that asked: a driver has another one in each life, and what
     # comes late from an earlier life says nothing of this one.

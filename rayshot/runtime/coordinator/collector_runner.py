@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from rayshot.errors import ConfigError, Fenced, RayshotError, SystemRecovering
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
@@ -25,13 +26,11 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.coordinator.commit_queue import CommitQueue
-from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.notifications import DurableNumbers
@@ -42,6 +41,7 @@ from rayshot.runtime.coordinator.pending_snapshots import (
     over_before_begun,
     why_unwritten,
 )
+from rayshot.runtime.coordinator.report_intake import Arrived, Gathered, ReportIntake
 from rayshot.runtime.coordinator.requests import Admission, Request
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door.failpoints import failpoint
@@ -119,7 +119,7 @@ class CollectorRunner:
         self._committer, self._members, self._metrics, self._life = committer, members, metrics, life
         self._collector = Collector(committer.incarnation)
         self._gathered: dict[SnapshotId, Gathered] = {}
-        self._intake = Intake(self._take, self.refuse)
+        self._intake = ReportIntake(self._take, self.refuse)
         self._admission, self._ends = Admission(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()

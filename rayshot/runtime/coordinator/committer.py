@@ -29,10 +29,10 @@ from rayshot.log.system import check_no_snapshots
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.places.kinds import open_store
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AnnounceEnd
+from rayshot.protocol.collector_events import AnnounceEnd
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import Past
+from rayshot.protocol.recovery_events import Past
 from rayshot.runtime.coordinator.manifest_building import build_manifest
 from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING, PendingSnapshot, Taken
 from rayshot.runtime.coordinator.requests import Figures
@@ -40,7 +40,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.runtime.wire.stored import Stored, pack_share, unpack_stored
+from rayshot.runtime.wire.stored_cut import Stored, pack_share, unpack_stored
 from rayshot.snapshots.chunk_writer import find_present
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.pins import note_pin

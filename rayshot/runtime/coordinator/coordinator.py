@@ -17,11 +17,11 @@ from rayshot.errors import NotFound, SnapshotAborted, StoreError, SystemRecoveri
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import ProcessQuiet
+from rayshot.protocol.collector_events import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
-from rayshot.runtime.coordinator.draining import DrainWatch
+from rayshot.runtime.coordinator.drain_watch import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.enrolment import Enrolment
 from rayshot.runtime.coordinator.life import Life
@@ -87,7 +87,7 @@ class Coordinator:
 
     def __init__(self, settings: SystemSettings) -> None:
         # Imported late, as the committer in `_begin`.
-        from rayshot.runtime.coordinator.healing import Healer  # noqa: PLC0415
+        from rayshot.runtime.coordinator.healer import Healer  # noqa: PLC0415
 
         die_at_sigterm()
         self._settings = settings
@@ -358,7 +358,7 @@ class Coordinator:
 
     @door.method("drivers", again=True)
     def evict(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
-        """Whether a driver that may keep no more may evict this, as snapshots fail; see `recovering.Evicted`.
+        """Whether a driver that may keep no more may evict this, as snapshots fail; see `recovery_events.Evicted`.
 
         If so, the system goes back to no snapshot without it.
         """

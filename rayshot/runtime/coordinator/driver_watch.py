@@ -164,7 +164,7 @@ class DriverWatch:
 
     def _driver_lost(self, name: str, value: object) -> None:
         if isinstance(value, door.OwnerDied) and self._drivers.pop(name, None) is not None:
-            threading.Thread(target=self._tell_of_death, args=(name,), daemon=True).start()  # see Watches
+            threading.Thread(target=self._tell_of_death, args=(name,), daemon=True).start()  # see DeathWatch
 
     def _tell_of_death(self, name: str) -> None:
         log.info("%s is gone: its channels are closed", name)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from rayshot.protocol.recovering import Evicted
+from rayshot.protocol.recovery_events import Evicted
 from rayshot.runtime.coordinator.notifications import DurableNumbers
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door import notes

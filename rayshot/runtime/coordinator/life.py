@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from rayshot.errors import Fenced, SystemDown
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase
+from rayshot.protocol.recovery_events import (
     Began,
     CommitWritten,
     DriverLost,
@@ -23,7 +24,6 @@ from rayshot.protocol.recovering import (
     StarterDied,
     TookOver,
 )
-from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator.collector_runner import CollectorRunner
 from rayshot.runtime.coordinator.evictions import FRUITLESS_MAX, Evictions
 from rayshot.runtime.coordinator.members import Living, Members
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class LeadsLives(Protocol):
-    """What a life asks and tells of the way from one to the next; see `healing.Healer`. Any thread may call."""
+    """What a life asks and tells of the way from one to the next; see `healer.Healer`. Any thread may call."""
 
     lock: SystemLock
 

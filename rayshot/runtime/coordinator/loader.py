@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import Damaged, HookFailed, Incompatible, NameTaken, OutsideRefused, RayshotError, StoreError
-from rayshot.protocol.recovering import LoadProcess, LoadRefused, ProcessLoaded, ProcessLost, RecoveryEvent
+from rayshot.protocol.recovery_events import LoadProcess, LoadRefused, ProcessLoaded, ProcessLost, RecoveryEvent
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.coordinator.death_watch import in_short
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.watching import in_short
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.silence import Silence

@@ -16,7 +16,7 @@ from rayshot.keys.encryption import DataKey
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.coordinator.pending_snapshots import Taken
-from rayshot.runtime.wire.stored import Stored, StoredActor
+from rayshot.runtime.wire.stored_cut import Stored, StoredActor
 
 
 def build_manifest(

@@ -13,17 +13,17 @@ from rayshot.model.dead_letters import DEAD_LETTERS_MAX, last_of
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.spawning import name_taken
+from rayshot.runtime.coordinator.death_watch import DeathWatch
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import actor_name, named_actors, prefix, vault_name
 from rayshot.runtime.door.roster import Roster, names_by_ray_name, packed_options
 from rayshot.runtime.door.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
 from rayshot.runtime.wire.keyring import Keyring, find_keyring
 from rayshot.runtime.wire.orders import Issuer
+from rayshot.runtime.wire.restored_fit import RestoredFit
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 2.0
@@ -67,7 +67,7 @@ class Members:
         """The dead letters of actors that have ended; of the last ones, so that they are about DEAD_LETTERS_MAX."""
         self.passed_over: dict[tuple[str, str, int], DeadLetter] = {}
         """Messages without which actors go on, by receiver, sender and number; see `protocol.poison`."""
-        self.fitted: Fitted | None = None
+        self.fitted: RestoredFit | None = None
         """How the snapshot from which a person restored the system fits, until another one that advances is stored."""
         self._keyring: Keyring | None = None
         self._lock = lock
@@ -83,8 +83,8 @@ class Members:
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, Ending] = {}
         self._stops: list[Any] = []
-        self._watches = Watches(on_death)
-        self._vault_watches = Watches(self._vault_died, restarted=True)
+        self._watches = DeathWatch(on_death)
+        self._vault_watches = DeathWatch(self._vault_died, restarted=True)
 
     def admit(self, name: str, living: Living) -> None:
         """Reserve the name for a host that joins.
@@ -208,8 +208,8 @@ class Members:
         answers = self._ask({node: vault.keys.remote() for node, vault in tuple(self._vaults.items())})
         return next((keyring for keyring in answers.values() if keyring is not None), None)
 
-    def keep_fit(self, fitted: Fitted) -> None:
-        """Keep how a snapshot fits, also in all vaults, for a coordinator that is started again: see `fitted`.
+    def keep_fit(self, fitted: RestoredFit) -> None:
+        """Keep how a snapshot fits, also in all vaults, for a coordinator that is started again: see `restored_fit`.
 
         Without the lock.
         """

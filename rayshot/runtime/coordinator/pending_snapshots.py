@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAborted, StateNotSerializable, StoreError
 from rayshot.format.manifest import FINAL, FOLLOWS
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AnnounceEnd
+from rayshot.protocol.collector_events import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.runtime.coordinator.intake import Gathered
+from rayshot.runtime.coordinator.report_intake import Gathered
 from rayshot.runtime.coordinator.requests import Request
 
 log = logging.getLogger("rayshot")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import Stop
+from rayshot.runtime.wire.restored_fit import RestoredFit
 
 if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan
@@ -29,7 +29,7 @@ class Restoration:
     claimed: bool
     ended: tuple[str, ...]
     plans: Mapping[str, "LoadPlan"]
-    fitted: Fitted | None
+    fitted: RestoredFit | None
     patience_s: float
 
 

@@ -16,7 +16,7 @@ from rayshot.log.records import EpochRecord
 from rayshot.model.options import RAY_OPTIONS
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.kinds import open_store
-from rayshot.protocol.recovering import Evicted, Past
+from rayshot.protocol.recovery_events import Evicted, Past
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.committer import Committer
@@ -24,8 +24,8 @@ from rayshot.runtime.coordinator.evictions import is_held, moment
 from rayshot.runtime.coordinator.notifications import holds_of_manifest
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.restored_fit import RestoredFit
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.snapshots.catalog import open as open_storage
 from rayshot.snapshots.detour import find_offer
@@ -50,7 +50,7 @@ class Origin:
 
     snapshot: Snapshot
     storage: str
-    fitted: Fitted
+    fitted: RestoredFit
 
     @property
     def manifest(self) -> Manifest:
@@ -73,14 +73,14 @@ class Origin:
         return make_plans(self.storage, self.snapshot.folder, manifest, fitted, drivers, programs)
 
 
-def _as_recorded(snapshot: Snapshot) -> Fitted:
+def _as_recorded(snapshot: Snapshot) -> RestoredFit:
     """All of a snapshot, with the classes that it names or holds. Raises Damaged, StoreError."""
     recorded = {}
     for actor in snapshot.manifest.actors:
         by_value = None if actor.class_pickle is None else snapshot.read(actor.class_pickle)
         named = actor.class_module, actor.class_name
         recorded[actor.name] = ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version)
-    return Fitted(snapshot.id, recorded, dump_names({}))
+    return RestoredFit(snapshot.id, recorded, dump_names({}))
 
 
 def _told(specification: ActorSpecification, options: Mapping[str, Any] | None) -> ActorSpecification:
@@ -109,7 +109,7 @@ def begin_life_behind(
     detail: str,
     keyring: Keyring,
     needs: Sequence[Evicted] = (),
-    fitted: Fitted | None = None,
+    fitted: RestoredFit | None = None,
 ) -> NewLife:
     """Write the record that begins the life behind `before`. Call it again with the same `writer` if it is unclear.
 
@@ -158,7 +158,7 @@ def _open(settings: SystemSettings, before: EpochRecord, keyring: Keyring) -> Re
     )
 
 
-def _fit_of(system: str, back: RollbackTarget, fitted: Fitted | None) -> Fitted | None:
+def _fit_of(system: str, back: RollbackTarget, fitted: RestoredFit | None) -> RestoredFit | None:
     """What `fitted` says of this snapshot. Raises CannotRollBack if only its program could load it."""
     if fitted is not None and fitted.snapshot == back.snapshot:
         return fitted
@@ -184,7 +184,7 @@ def _check_holds(origin: Origin, needs: Sequence[Evicted]) -> None:
 
 
 def find_origin(
-    repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring, life: int, fitted: Fitted | None
+    repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring, life: int, fitted: RestoredFit | None
 ) -> Origin:
     """Read and check the snapshot to which the life `life` goes back; without `fitted` it is loaded as recorded.
 

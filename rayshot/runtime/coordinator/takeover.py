@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.protocol.recovering import Evicted, TookOver
+from rayshot.protocol.recovery_events import Evicted, TookOver
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.wire.host_identity import Abandoned, Stop
 from rayshot.runtime.wire.settings import SystemSettings

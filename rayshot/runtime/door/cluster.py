@@ -39,7 +39,7 @@ from ray.exceptions import AuthenticationError, RpcError
 from ray.util.client import ray as client
 
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
-from rayshot.runtime.door.encrypted import HOW_TLS, OWN_REFUSED, encrypt, speaks_tls, uses_tls
+from rayshot.runtime.door.ray_tls import HOW_TLS, OWN_REFUSED, encrypt, speaks_tls, uses_tls
 
 OWN_MEMORY_BYTES = 128 << 20
 ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5

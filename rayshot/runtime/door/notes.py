@@ -50,7 +50,7 @@ def of_programs(system: str) -> Notes:
 
 
 def of_fits(system: str) -> Notes:
-    """The snapshots that only the program could load that restored the system, see `fitted`, for all lives."""
+    """The snapshots that only the program could load that restored the system, see `restored_fit`, for all lives."""
     return Notes(f"rayshot-fits/{system}/")
 
 

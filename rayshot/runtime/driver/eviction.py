@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rayshot.protocol.driver_events import EvictionOffer, OfferTaken
-from rayshot.protocol.recovering import Evicted
+from rayshot.protocol.recovery_events import Evicted
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.session import DriverSession, PresentLife
 from rayshot.runtime.wire.notifications import Covered

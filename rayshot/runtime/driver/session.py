@@ -23,7 +23,7 @@ from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.liveness import Liveness, outlast_coordinator
 from rayshot.runtime.driver.recovery_news import RecoveryNews
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
-from rayshot.runtime.wire.dropping import Dropped
+from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity
 from rayshot.runtime.wire.notifications import Covered
 

@@ -1,9 +1,9 @@
 """Capture of an actor's state: inline, or in a forked child, which stops the actor for some milliseconds only.
 
 The child has the parent's memory as it was at the fork, so it can pickle while the actor goes on. The child uses only
-its own thread, its pipe and a spool file, and ends by `_exit`. It closes every other descriptor: a child that held the
+its own thread, its pipe and a spill file, and ends by `_exit`. It closes every other descriptor: a child that held the
 raylet's socket would hide its parent's death. It dies with the worker, the thread that forked it, and so with its
-actor. Otherwise a child that hangs would outlive the actor, and could leave a spool file that nobody removes.
+actor. Otherwise a child that hangs would outlive the actor, and could leave a spill file that nobody removes.
 
 Shared memory can change after the fork: `shared_memory` says which of it a child may read. If a state is in other
 shared memory, or holds ObjectRefs or handles of plain Ray actors, it is captured inline.
@@ -58,7 +58,7 @@ _COMES_APART = (
     "objects, or lie far apart in a large array. Keep the large array, and make the others from it in on_restore"
 )
 _COPY_BYTES = 8 << 20
-_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spool"
+_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spill"
 _counts = itertools.count(1)
 """One counter for the process: an actor that goes back to a snapshot gets another capturer, but no used names."""
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
@@ -69,9 +69,9 @@ _process = ctypes.PyDLL(None)  # loaded here, because the child must not take a 
 
 
 class CaptureChild:
-    """A forked child that pickles a state into a spool file. It reads the buffers `held`, which stay until it ends."""
+    """A forked child that pickles a state into a spill file. It reads the buffers `held`, which stay until it ends."""
 
-    def __init__(self, pid: int, pipe: int, spool: Path, held: Sequence[Buffer] = ()) -> None:
+    def __init__(self, pid: int, pipe: int, spill: Path, held: Sequence[Buffer] = ()) -> None:
         self._pid = pid
         self._pipe = pipe
         self._held = held
@@ -79,7 +79,7 @@ class CaptureChild:
         self._outcome: Captured | StateNotSerializable | None = None
         self._readable = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
         self._readable.register(pipe, select.POLLIN)
-        self._spool = spool
+        self._spill = spill
         self._lock = threading.Lock()
         self._reaped = False
         self.cancelled = False
@@ -107,9 +107,9 @@ class CaptureChild:
         return False
 
     def discard(self) -> None:
-        """Kill the child, whatever it does, and remove its spool file."""
+        """Kill the child, whatever it does, and remove its spill file."""
         self._reap()
-        self._spool.unlink(missing_ok=True)  # only now the child cannot make a new one
+        self._spill.unlink(missing_ok=True)  # only now the child cannot make a new one
 
     def _kill(self) -> None:
         with self._lock:
@@ -133,7 +133,7 @@ class CaptureChild:
         status = self._reap()
         match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
             case [True, "pickle" | "cloudpickle" as codec, list(sizes), bool(apart), bytes(shapes)]:
-                return Captured(codec, tuple(sizes), (), str(self._spool), (), apart, shapes)
+                return Captured(codec, tuple(sizes), (), str(self._spill), (), apart, shapes)
             case [False, str(message), str(path), str(inline)]:
                 refusal = StateNotSerializable(message, path=path, inline=inline)
             case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
@@ -143,7 +143,7 @@ class CaptureChild:
                 refusal = StateNotSerializable(message, pid=self._pid)
             case answer:
                 raise AssertionError(answer)
-        self._spool.unlink(missing_ok=True)
+        self._spill.unlink(missing_ok=True)
         return refusal
 
     def _reap(self) -> int:
@@ -168,10 +168,10 @@ class CaptureChild:
 class Capturer:
     """Captures one actor's state by the `method` of its class; "auto" decides from the size of the last capture."""
 
-    def __init__(self, name: str, spool_folder: str) -> None:
+    def __init__(self, name: str, spill_folder: str) -> None:
         self.method = "auto"
         self._name = name
-        self._spool_folder = spool_folder
+        self._spill_folder = spill_folder
         self._last_size: int | None = None
         self._inline_left, self._inline_again = 0, 1
         self._holds_references = self._in_shared_memory = self._has_forked = self._has_said_apart = False
@@ -189,7 +189,7 @@ class Capturer:
         if captured.comes_apart and not self._has_said_apart:
             self._has_said_apart = True
             log.warning(_COMES_APART, self._name)
-        if captured.spool is not None:
+        if captured.spill is not None:
             self._inline_again = 1
 
     def child_failed(self, error: Exception) -> None:
@@ -197,7 +197,7 @@ class Capturer:
 
         A child cannot keep ObjectRefs alive, and Ray's locks, which a plain handle needs to be pickled, may be held by
         threads that a child does not have. A state in shared memory is captured inline from now on. Each further
-        failure in a row doubles the number of inline captures: many actors may share the room for spools, and each
+        failure in a row doubles the number of inline captures: many actors may share the room for spills, and each
         looks at the free room before the others have written.
         """
         self._inline_left = self._inline_again
@@ -210,7 +210,7 @@ class Capturer:
         if (
             self._holds_references
             or self._in_shared_memory
-            or (self._last_size is not None and self._last_size > _room(self._spool_folder))
+            or (self._last_size is not None and self._last_size > _room(self._spill_folder))
         ):
             return False
         if self.method != "auto":
@@ -257,31 +257,31 @@ class Capturer:
         return self._forked(state, cell)
 
     def _forked(self, state: Any, cell: Cell) -> CaptureChild:
-        spool = Path(self._spool_folder) / f"{_spool_prefix()}{os.getpid()}-{next(_counts)}{_SPOOL_SUFFIX}"
+        spill = Path(self._spill_folder) / f"{_spill_prefix()}{os.getpid()}-{next(_counts)}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         parent = os.getpid()
         held = held_buffers()
         pid = os.fork()
         if pid == 0:
             _die_with(parent)
-            _pickle_in_child(state, cell.instance, self._name, spool, write_end, held)
+            _pickle_in_child(state, cell.instance, self._name, spill, write_end, held)
         os.close(write_end)
-        return CaptureChild(pid, read_end, spool, held)
+        return CaptureChild(pid, read_end, spill, held)
 
 
-def spool_folder() -> str:
+def spill_folder() -> str:
     """The folder for captures on the way from the actor to its vault: in memory if possible, else on disk."""
     shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
     return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
 
 
-def read_spool(captured: Captured) -> list[memoryview]:
-    """The parts of a spooled state, mapped and not copied. The file is removed; the mapping keeps its bytes.
+def read_spill(captured: Captured) -> list[memoryview]:
+    """The parts of a spilled state, mapped and not copied. The file is removed; the mapping keeps its bytes.
 
     Raises OSError if the file is missing or has another size: an incomplete state must not be committed.
     """
-    assert captured.spool is not None
-    path = Path(captured.spool)
+    assert captured.spill is not None
+    path = Path(captured.spill)
     with path.open("rb") as file:
         path.unlink()
         size = os.fstat(file.fileno()).st_size
@@ -295,13 +295,13 @@ def read_spool(captured: Captured) -> list[memoryview]:
     return parts
 
 
-def sweep_spools(folder: str) -> bool:
-    """Remove the spools of actors that died before their vault had read them. Returns whether others have spools.
+def sweep_spills(folder: str) -> bool:
+    """Remove the spills of actors that died before their vault had read them. Returns whether others have spills.
 
-    The others are living actors. Containers may share the folder but not see each other's processes: spools of other
+    The others are living actors. Containers may share the folder but not see each other's processes: spills of other
     containers stay, and do not count.
     """
-    others, prefix = False, _spool_prefix()
+    others, prefix = False, _spill_prefix()
     for path in Path(folder).glob(f"{prefix}*{_SPOOL_SUFFIX}"):
         pid = path.name.removeprefix(prefix).partition("-")[0]
         if not pid.isdecimal():
@@ -314,7 +314,7 @@ def sweep_spools(folder: str) -> bool:
     return others
 
 
-def _spool_prefix() -> str:
+def _spill_prefix() -> str:
     """The prefix with this process's PID namespace: only inside it does a PID name the owner (namespaces(7))."""
     namespace = _PID_NAMESPACE.stat().st_ino if _PID_NAMESPACE.exists() else 0
     return f"{_SPOOL_PREFIX}-{namespace}-"
@@ -337,8 +337,8 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int, held: Sequence[Buffer]) -> None:
-    """Pickle the state into the spool, write an answer to the pipe, and exit. Never returns."""
+def _pickle_in_child(state: Any, own: object, name: str, spill: Path, pipe: int, held: Sequence[Buffer]) -> None:
+    """Pickle the state into the spill, write an answer to the pipe, and exit. Never returns."""
     status = 1
     try:
         os.write(pipe, _BEGUN)
@@ -362,27 +362,27 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
                     inline=REFERENCES,
                 )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
-            _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
+            _write_spill(spill, [memoryview(pickled.stream), *pickled.buffers])
             shapes = pack_shapes(shapes_in_messages(), pickled.shapes)
             answer: list[Any] = [True, pickled.codec, sizes, pickled.comes_apart, shapes]
         except RayshotError as error:
             evidence = error.evidence
             answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]
         except OSError as error:
-            answer = [False, f"{name}: the state cannot be spooled: {error}", name, ""]
+            answer = [False, f"{name}: the state cannot be spilled: {error}", name, ""]
             if error.errno == errno.EFAULT:
                 answer = [False, _FOUND_SHARED, name, SHARED_MEMORY]
         try:
             os.write(pipe, msgpack.packb(answer))
         except BrokenPipeError:  # the actor died in the meantime
-            spool.unlink(missing_ok=True)
+            spill.unlink(missing_ok=True)
         status = 0
     finally:
         os._exit(status)
 
 
-def _write_spool(spool: Path, parts: list[memoryview]) -> None:
-    file = os.open(spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def _write_spill(spill: Path, parts: list[memoryview]) -> None:
+    file = os.open(spill, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     for part in parts:
         for start in range(0, part.nbytes, _COPY_BYTES):
             rest = part[start : start + _COPY_BYTES]
@@ -392,7 +392,7 @@ def _write_spool(spool: Path, parts: list[memoryview]) -> None:
 
 
 def _room(folder: str) -> int:
-    """Bytes that a spool may have. A spool without room aborts its snapshot, and would do so again and again."""
+    """Bytes that a spill may have. A spill without room aborts its snapshot, and would do so again and again."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 

@@ -12,7 +12,7 @@ from rayshot.proving.proofs import Proofs, ProofTask, Round, StateToProve
 from rayshot.proving.prover import Prover
 from rayshot.proving.surroundings import ProcessSurroundings
 from rayshot.proving.trial import TrialAnswer
-from rayshot.runtime.node.capture import spool_folder
+from rayshot.runtime.node.capture import spill_folder
 
 log = logging.getLogger("rayshot")
 
@@ -69,7 +69,7 @@ class NodeProofs:
         prover = self._prover(task)
         if prover is None:
             return TrialAnswer("unproved", "its process does not say where it runs")
-        return task.state.ask(prover, spool_folder())
+        return task.state.ask(prover, spill_folder())
 
     def _prover(self, task: ProofTask) -> Prover | None:
         """The prover for actors of this class. The oldest one ends if there are many."""

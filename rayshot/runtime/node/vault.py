@@ -1,7 +1,7 @@
 """The vault of a node: it writes the records of its node's actors into the storage.
 
 It is a separate process, so writing takes no time from the actors, and their records can still be written after they
-have died. Until then the records are in shared memory: a small state as a Ray object, a large one as the spool file
+have died. Until then the records are in shared memory: a small state as a Ray object, a large one as the spill file
 that a child of the actor wrote. On the coordinator's node it also guards the coordinator, see `guard`.
 """
 
@@ -27,15 +27,15 @@ from rayshot.runtime.door import door, here
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.sigterm import die_at_sigterm
-from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
+from rayshot.runtime.node.capture import read_spill, spill_folder, sweep_spills
 from rayshot.runtime.node.guard import Guard
 from rayshot.runtime.node.proofs import NodeProofs
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.whereabouts import find_surroundings
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
-from rayshot.runtime.wire.stored import PackedStored, Stored, StoredActor, VaultShare, pack_stored, unpack_share
+from rayshot.runtime.wire.restored_fit import RestoredFit
+from rayshot.runtime.wire.stored_cut import PackedStored, Stored, StoredActor, VaultShare, pack_stored, unpack_share
 from rayshot.snapshots.chunk_writer import ChunkWriter
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ class Vault:
         self._system = system
         self._store = open_store(storage)
         self._keyring: Keyring | None = None
-        self._fitted: Fitted | None = None
+        self._fitted: RestoredFit | None = None
         self._ended = threading.Event()
         self._lives_over = 0
         self._proofs = NodeProofs(lambda actor, life: find_surroundings(system, life, actor))
         know_references()
-        sweep_spools(spool_folder())
+        sweep_spills(spill_folder())
         self._guard = Guard(system)
         self._guard.start()
 
@@ -92,7 +92,7 @@ class Vault:
         held, files = {}, dict[str, int]()
         with ExitStack() as closing:
             for body in map(unpack_body, bodies):
-                if (file := _open_spool(body)) is not None:
+                if (file := _open_spill(body)) is not None:
                     files[body.process] = file
                     closing.callback(os.close, file)
                 held[body.process] = body, _parts_of(body)
@@ -124,29 +124,29 @@ class Vault:
         return self._keyring
 
     @door.method("control")
-    def hold_fit(self, fitted: Fitted | None) -> None:
+    def hold_fit(self, fitted: RestoredFit | None) -> None:
         """Hold in memory how a snapshot fits, for a coordinator that is started again; None: it is needed no more."""
         self._fitted = fitted
 
     @door.method("control")
-    def fit(self) -> Fitted | None:
+    def fit(self) -> RestoredFit | None:
         """What `hold_fit` has given."""
         return self._fitted
 
     @door.method("store")
     def sweep(self) -> None:
-        """A snapshot was aborted, maybe because an actor died: remove the spools of dead actors."""
-        sweep_spools(spool_folder())
+        """A snapshot was aborted, maybe because an actor died: remove the spills of dead actors."""
+        sweep_spills(spill_folder())
 
     @door.method("control")
     def clean_up(self) -> None:
-        """The system is shut down: remove the spools of its actors.
+        """The system is shut down: remove the spills of its actors.
 
         Ray says that an actor is dead when it has told it to end, so its process may still live for a moment. Any
-        living process with a spool counts as such a process.
+        living process with a spill counts as such a process.
         """
         deadline = time.monotonic() + DYING_S
-        while sweep_spools(spool_folder()) and time.monotonic() < deadline:
+        while sweep_spills(spill_folder()) and time.monotonic() < deadline:
             time.sleep(DYING_POLL_S)
 
     @door.method("hello")
@@ -289,23 +289,23 @@ def _behind(frames: bytes, arrived: int) -> bytes:
     return pack_frames(part for frame in (first, *parts) if (part := cut_frame(frame, arrived + 1, frame.last)).count)
 
 
-def _open_spool(body: RecordBody) -> int | None:
-    """The file of a spooled state, before its name is removed."""
-    if body.state is None or body.state.spool is None:
+def _open_spill(body: RecordBody) -> int | None:
+    """The file of a spilled state, before its name is removed."""
+    if body.state is None or body.state.spill is None:
         return None
     try:
-        return os.open(body.state.spool, os.O_RDONLY)
+        return os.open(body.state.spill, os.O_RDONLY)
     except OSError:
         return None  # reading its parts says why
 
 
 def _parts_of(body: RecordBody) -> list[memoryview]:
-    """The parts of a state. For a spooled state, this removes the file."""
+    """The parts of a state. For a spilled state, this removes the file."""
     if body.state is None:
         return []
-    if body.state.spool is not None:
+    if body.state.spill is not None:
         try:
-            return read_spool(body.state)
+            return read_spill(body.state)
         except OSError as error:
             raise StoreUnavailable(f"the captured state of {body.process!r} cannot be read: {error}") from error
     return [memoryview(part) for part in body.state.parts]

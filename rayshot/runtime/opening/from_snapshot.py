@@ -26,16 +26,16 @@ from rayshot.model.fit import ActorOptions, Fit, RenamedClasses, SkipMissing, fi
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.plans import make_plans
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
-from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.driver.progress import wait_with_progress
 from rayshot.runtime.opening.start import check_no_actor, is_local, locate, make_room, start
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
-from rayshot.runtime.wire.fitted import Fitted
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import load_keyring
+from rayshot.runtime.wire.restored_fit import RestoredFit
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.catalog import open as open_storage
@@ -137,7 +137,7 @@ def bring_back(
                 fit = fitting.of(chosen)
         with reading(view.log, chosen.id):  # the coordinator does so too, from its answer on
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
-            fitted = Fitted.of(fit, undeliverable(fit, chosen.read))
+            fitted = RestoredFit.of(fit, undeliverable(fit, chosen.read))
             order = Restoration(
                 chosen.id,
                 location if elsewhere else None,

@@ -14,7 +14,7 @@ from rayshot.protocol.identity import check_name
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
 from rayshot.runtime.coordinator.starter import UNWATCHED_S
-from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import connected_to
 from rayshot.runtime.door.naming import coordinator_name, find_coordinator

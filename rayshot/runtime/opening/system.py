@@ -31,7 +31,7 @@ from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.coordinator.requests import Committed, Order
-from rayshot.runtime.coordinator.taking_down import take_down
+from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient

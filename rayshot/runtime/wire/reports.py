@@ -20,7 +20,7 @@ from rayshot.runtime.wire.packets import pack, unpack
 class Captured:
     """A pickled state: its codec, the stream and its out-of-band buffers.
 
-    The parts are in memory as `parts` (the stream first), or one after the other in the file `spool`, `sizes` bytes
+    The parts are in memory as `parts` (the stream first), or one after the other in the file `spill`, `sizes` bytes
     each. `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
     `comes_apart`: arrays share memory, and come back as copies. `shapes` are those of its classes, packed.
     """
@@ -28,7 +28,7 @@ class Captured:
     codec: StateCodec
     sizes: tuple[int, ...]
     parts: tuple[bytes, ...] = ()
-    spool: str | None = None
+    spill: str | None = None
     references: tuple[Referenced, ...] = ()
     comes_apart: bool = False
     shapes: bytes = b""
@@ -130,7 +130,7 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     """A report in two parts: the head for the coordinator, and the body, which only a vault reads."""
     body, state = report.body, report.body.state
     head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
-    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool, state.shapes)
+    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spill, state.shapes)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
     references = tuple(tuple(found) for found in state.references) if state else ()
     attached = body.outbox_slots, body.mailbox_slots

@@ -12,7 +12,7 @@ from rayshot.errors import InconsistentCut, NameTaken, StateNotSerializable
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector_events import (
     AbortWanted,
     AnnounceEnd,
     ProcessJoined,

@@ -7,11 +7,11 @@ from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AbortWanted, ProcessJoined
+from rayshot.protocol.collector_events import AbortWanted, ProcessJoined
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.protocol.recovering import Began, LoadProcess, ProcessLoaded
+from rayshot.protocol.recovery_events import Began, LoadProcess, ProcessLoaded
 from rayshot.simulation.actors.network import ActorNetwork
 from rayshot.simulation.actors.snapshot_loading import load_cell
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER

@@ -55,9 +55,9 @@ class TimerFired(NamedTuple):
 
 
 class HandlerEnded(NamedTuple):
-    """The handler ended the account; it left everything to `heir`, if there is one."""
+    """The handler ended the account; it left everything to `successor`, if there is one."""
 
-    heir: str
+    successor: str
 
 
 Step = Received | HandlerSent | Created | TimerSet | TimerFired | HandlerEnded
@@ -111,9 +111,9 @@ class SimulatedAccount:
             case TimerFired():
                 self.timers -= 1
                 return self._send(self.name, "timer", 0, "")
-            case HandlerEnded(heir):
+            case HandlerEnded(successor):
                 self.ending = True
-                return self._send(heir, "transfer", self.balance, "") if heir else None
+                return self._send(successor, "transfer", self.balance, "") if successor else None
             case _:
                 assert_never(step)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AbortWanted, AnnounceEnd, CollectorEvent, ProcessEnded, ProcessJoined
+from rayshot.protocol.collector_events import AbortWanted, AnnounceEnd, CollectorEvent, ProcessEnded, ProcessJoined
 from rayshot.protocol.events import Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.choices import Choices

@@ -4,7 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
-from rayshot.protocol.collecting import (
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.collector_events import (
     AnnounceEnd,
     CaptureRefused,
     CollectorEffect,
@@ -16,7 +17,6 @@ from rayshot.protocol.collecting import (
     SnapshotAnnounced,
     StoreSnapshot,
 )
-from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun

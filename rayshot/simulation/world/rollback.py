@@ -5,9 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
-from rayshot.protocol.collecting import ProcessDied, ProcessJoined
+from rayshot.protocol.collector_events import ProcessDied, ProcessJoined
 from rayshot.protocol.participant import Participant
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.protocol.recovery_events import (
     Began,
     BeginLife,
     LifeBegan,
@@ -32,7 +33,6 @@ from rayshot.protocol.recovering import (
     TookOver,
     WatchForPoison,
 )
-from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.coordination import CoordinatedNetwork
 from rayshot.simulation.world.coordinator import WorldCoordinator

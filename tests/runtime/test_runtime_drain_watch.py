@@ -5,7 +5,7 @@ import ray
 
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.draining import DrainWatch
+from rayshot.runtime.coordinator.drain_watch import DrainWatch
 
 
 class Takes:

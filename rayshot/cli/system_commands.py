@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rayshot.cli.apart import ask_apart
+from rayshot.cli.child_process import ask_apart
+from rayshot.cli.connection import Seconds, address_option, check_running, cluster, name_argument, system
 from rayshot.cli.grid import Header, console, grid
 from rayshot.cli.json_option import json_option
-from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
 from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import SnapshotConfig, check_label

@@ -14,7 +14,7 @@ AGAIN_S = 0.2
 """A process whose watch was lost on its way is watched again after so many seconds."""
 
 
-class Watches:
+class DeathWatch:
     """Pending calls by name. `on_death(name, detail)` is called once per watch, on a new thread.
 
     If a call is lost on its way, the process may still live. Ray then says that it is unavailable, and it is watched

@@ -62,7 +62,7 @@ class Gathered:
         }
 
 
-class Intake:
+class ReportIntake:
     """Takes reports from Ray's threads, which must not wait. Its own thread gives `take` all reports that have arrived.
 
     Only the head of a report is read here. The bodies of fetched reports stay in Ray's object store.

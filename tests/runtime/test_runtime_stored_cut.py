@@ -15,7 +15,7 @@ from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.vault import _write
 from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin
 from rayshot.runtime.wire.reports import RecordBody
-from rayshot.runtime.wire.stored import (
+from rayshot.runtime.wire.stored_cut import (
     Stored,
     StoredActor,
     VaultShare,

@@ -20,14 +20,14 @@ DIGEST_BYTES = 16
 _Key = tuple[str, int]
 
 
-class Seen:
+class SeenAnswers:
     """Digests of the answers that one actor gave. Call everything under the process's lock."""
 
     def __init__(self) -> None:
         self._now: dict[_Key, bytes] = {}
         self._before: dict[_Key, bytes] = {}
 
-    def go_on_from(self, before: "Seen") -> None:
+    def go_on_from(self, before: "SeenAnswers") -> None:
         """A later life begins, after a rollback: calls may be answered again."""
         known = {**before._before, **before._now}  # noqa: SLF001 - of its own class
         self._before = dict(islice(known.items(), max(0, len(known) - SEEN_MAX), None))

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 from rayshot.errors import ConfigError, Damaged, Fenced, RayshotError, StoreError
 from rayshot.log.records import RollbackRecord
 from rayshot.protocol.poison import Poison
-from rayshot.protocol.recovering import (
+from rayshot.protocol.recovery import Phase, Recovery
+from rayshot.protocol.recovery_events import (
     BeginLife,
     Defect,
     LifeBegan,
@@ -41,7 +42,6 @@ from rayshot.protocol.recovering import (
     TookOver,
     WatchForPoison,
 )
-from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.runtime.coordinator.committer import new_writer
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor.not_yet import NotYet
+from rayshot.runtime.actor.fetch_retry import FetchRetry
 
 DURABLE_AT_ONCE = 4
 """Fetches of durable outcomes that may wait at one actor at a time."""
@@ -47,14 +47,14 @@ class DurableFetch:
         self._ended.set()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait for the end; returns whether it came in time. Raises NotYet if this fetch must make room."""
+        """Wait for the end; returns whether it came in time. Raises FetchRetry if this fetch must make room."""
         ended = self._ended.wait(timeout_s)
         if self._makes_room:
-            raise NotYet
+            raise FetchRetry
         return ended
 
 
-class Durable:
+class DurableFetches:
     """Which messages of drivers are durable at one actor. Call everything under the process's lock.
 
     `ask` asks the coordinator to say at once, from now on, which snapshots are committed and advance. It is called when
@@ -77,7 +77,7 @@ class Durable:
         """Whether all threads are taken."""
         return len(self._waiting) >= DURABLE_AT_ONCE
 
-    def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "Durable | None") -> None:
+    def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "DurableFetches | None") -> None:
         """This life begins at a durable snapshot that holds these messages. `before` is of the life before, if any.
 
         Fetches that waited in that life come again.
@@ -93,7 +93,7 @@ class Durable:
         return number <= self._held.messages.get(sender, 0)
 
     def enter(self, sender: str, call_id: int, number: int) -> DurableFetch:
-        """A fetch waits from now on for its call, which is message `number`. Raises NotYet if others need the place."""
+        """A fetch waits from now on for its call, which is message `number`. Raises FetchRetry if others need it."""
         key = sender, call_id
         if not self._is_wanted:
             self._is_wanted = True
@@ -103,7 +103,7 @@ class Durable:
         if self._turned is not None:
             if key not in self._turned:
                 self._turned.add(key)
-                raise NotYet
+                raise FetchRetry
             self._turned = None  # all have had their turn
         fetch = self._waiting[key] = DurableFetch(number)
         return fetch

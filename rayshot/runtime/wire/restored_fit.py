@@ -16,7 +16,7 @@ from rayshot.protocol.identity import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class RestoredFit:
     """The parts of `snapshot` that are loaded, and as what. No class of the user is in it, only names and pickles.
 
     `specifications` are those of the actors that are not left out, with the classes of the program. `names` says what
@@ -31,7 +31,7 @@ class Fitted:
     letters: Mapping[str, tuple[DeadLetter, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fit: Fit, letters: Sequence[DeadLetter]) -> "Fitted":
+    def of(cls, fit: Fit, letters: Sequence[DeadLetter]) -> "RestoredFit":
         """How a snapshot fits this program; `letters` are the messages in flight to the actors that are left out.
 
         Raises CodeMismatch if what stands for a global cannot be brought to other processes.

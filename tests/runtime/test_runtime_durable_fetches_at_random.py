@@ -7,8 +7,8 @@ import pytest
 from rayshot.errors import ActorExited, NoAnswer, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.actor import outcomes as of_actor
-from rayshot.runtime.actor.durable import DURABLE_AT_ONCE
-from rayshot.runtime.actor.not_yet import NotYet
+from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
+from rayshot.runtime.actor.fetch_retry import FetchRetry
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.calls import DurableCalls
@@ -52,11 +52,11 @@ class Actor:
     def new_outcomes(self):
         return Outcomes(self.lock, "till", lambda: setattr(self, "asked", self.asked + 1), rolls_back=True)
 
-    @door.method("calls", again=NotYet)
+    @door.method("calls", again=FetchRetry)
     def result(self, *fetch):
         return self._fetch(*fetch, durable=False)
 
-    @door.method("durable", again=NotYet)
+    @door.method("durable", again=FetchRetry)
     def durable_result(self, *fetch):
         return self._fetch(*fetch, durable=True)
 
@@ -65,7 +65,7 @@ class Actor:
             outcomes = self.outcomes
             try:
                 return outcomes.fetch(driver, call_id, 0, number, durable=durable).value
-            except NotYet:
+            except FetchRetry:
                 self.retries += 1
                 raise
             except SystemRecovering:
