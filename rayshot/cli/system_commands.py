@@ -189,11 +189,11 @@ def _take(
 
     def take() -> dict[str, Any]:
         with system(name, address, timeout_s) as (reached, _):
-            from rayshot.runtime.coordinator.requests import Order  # noqa: PLC0415 - see `reaching`
+            from rayshot.runtime.coordinator.requests import SnapshotRequest  # noqa: PLC0415 - see `reaching`
 
             check_running(reached)
             began = time.monotonic()
-            committed = reached.order(Order(mode, label, final=final), timeout_s)
+            committed = reached.order(SnapshotRequest(mode, label, final=final), timeout_s)
             record, figures = committed.record, committed.figures
             document = {
                 **_about(reached),

@@ -152,7 +152,7 @@ class Cell:
             case 3:
                 self._create(message[1], message[2])
             case 4:
-                self._heed_end(dropped=message[1])
+                self._handle_end(dropped=message[1])
             case _:
                 method, args, kwargs = self.port.codec.decode_tell(message, self.slots)
                 self.handlers[method](*args, **kwargs)
@@ -186,7 +186,7 @@ class Cell:
         else:
             raise value
 
-    def _heed_end(self, *, dropped: bool) -> None:
+    def _handle_end(self, *, dropped: bool) -> None:
         """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
         if not (dropped and (self.shared or self.timers or self._calls or self.port.has_own_mail())):
             self.end()

@@ -284,9 +284,9 @@ class Participant:
         if in_order and not (news or sender in self._held or sender in self._closed_at):
             self._arrived[sender] = arrived + batch.count
             return (DeliverBatch(sender, batch.first, arrived + batch.count),)
-        return (*self._heed(batch), *self._accept(batch, arrived))
+        return (*self._hear(batch), *self._accept(batch, arrived))
 
-    def _heed(self, batch: BatchArrived) -> list[Effect]:
+    def _hear(self, batch: BatchArrived) -> list[Effect]:
         """Learn the news that a batch carries, before any of its messages is delivered."""
         effects: list[Effect] = []
         sender = batch.sender

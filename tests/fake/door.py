@@ -29,7 +29,7 @@ from rayshot.model.event_loop import Coroutines
 from rayshot.proving.proofs import ProofTask
 from rayshot.proving.trial import TrialAnswer
 from rayshot.runtime.actor.incarnation import Incarnation
-from rayshot.runtime.coordinator.requests import Request
+from rayshot.runtime.coordinator.requests import PendingRequest
 from rayshot.runtime.door import (
     class_tables,
     cluster,
@@ -150,7 +150,7 @@ def _replaced():
         known |= {id(time): threads.TIME} if name.startswith(_WITH_TIME) else {}
         found += [(module, key, known[id(value)]) for key, value in vars(module).items() if id(value) in known]
     found += [(current, "_running", threads.Local()), (port, "_held", threads.Local())]
-    for kind in (Request, ProofTask):  # dataclasses keep there how they make their events
+    for kind in (PendingRequest, ProofTask):  # dataclasses keep there how they make their events
         cells = [cell for cell in kind.__init__.__closure__ if cell.cell_contents is threading.Event]
         found += [(cell, "cell_contents", threads.Event) for cell in cells]
     for function in (Incarnation.begin, Incarnation.leave):

@@ -17,7 +17,7 @@ import rayshot
 from benchmarks.surroundings import NOTICED
 from rayshot import FailureConfig, SnapshotConfig
 from rayshot.errors import ConfigError, SystemRecovering
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import actor_name
 from tests.processes import runs
@@ -130,7 +130,7 @@ def lose_a_node_in_mid_snapshot(cluster, doomed, storage):
     gate = Path(storage).with_name("gate")
     court.heralds["alice"].wait_for.tell(str(gate))
     eventually(Path(f"{gate}.seen").exists)
-    system._identity.coordinator.snapshot.remote(Order())
+    system._identity.coordinator.snapshot.remote(SnapshotRequest())
     eventually(lambda: report(system)["snapshots"])
     cluster.remove_node(doomed, allow_graceful=False)
     court.tell()

@@ -15,7 +15,7 @@ from rayshot.protocol.recovery import Phase
 from rayshot.runtime.coordinator import commit_queue, pending_snapshots
 from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
-from rayshot.runtime.coordinator.requests import Order, Request
+from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.settings import SystemSettings
 from tests.snapshots.read_only import disk
@@ -135,7 +135,7 @@ def runner(runner_of):
 
 def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
     runner, committer, _ = runner
-    requests = [Request(CHANDY_LAMPORT), Request(CHANDY_LAMPORT, Order(label="night"))]
+    requests = [PendingRequest(CHANDY_LAMPORT), PendingRequest(CHANDY_LAMPORT, SnapshotRequest(label="night"))]
     for request in requests:
         runner.ask(request)
     assert len(runner.pending) == 2
@@ -148,7 +148,7 @@ def test_two_requests_of_a_system_without_actors_are_both_answered(runner):
 def test_a_stop_that_was_wanted_within_some_seconds_does_not_come_later(runner):
     runner, _, _ = runner
     runner.join("alice")  # and she never records
-    request = Request(STOP_THE_WORLD, Order(final=True, within_s=5.0))
+    request = PendingRequest(STOP_THE_WORLD, SnapshotRequest(final=True, within_s=5.0))
     runner.ask(request)
     with runner.lock:
         runner.tick(runner._last_began + 4.0)
@@ -160,7 +160,7 @@ def test_a_stop_that_was_wanted_within_some_seconds_does_not_come_later(runner):
 
 def test_a_snapshot_that_is_being_stored_when_another_life_is_seen_ends_as_the_storage_says(runner):
     runner, committer, counts = runner
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     runner.abort_all(AbortReason.FENCED, "life 2 has begun")
@@ -173,7 +173,7 @@ def test_a_snapshot_that_is_being_stored_when_another_life_is_seen_ends_as_the_s
 
 def test_a_snapshot_that_the_storage_refuses_because_of_another_life_is_aborted(runner):
     runner, committer, counts = runner
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     committer.refuses = Fenced("life 2 has begun")
@@ -185,7 +185,7 @@ def test_a_snapshot_that_the_storage_refuses_because_of_another_life_is_aborted(
 
 def test_a_snapshot_that_is_being_stored_when_an_actor_dies_says_so_and_is_noted_although_the_life_is_closed(runner):
     runner, committer, _ = runner
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     runner._life.over = SystemRecovering("bob was lost")
@@ -236,7 +236,7 @@ def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_ba
     monkeypatch.setattr(commit_queue, "CLOSE_S", 0.1)
     monkeypatch.setattr(pending_snapshots, "STORE_S", 0.1)
     runner.config = SnapshotConfig(timeout_s=0.1)
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     runner.end(SystemRecovering("it goes back"))
@@ -248,7 +248,7 @@ def test_who_waits_for_a_storage_that_hangs_goes_on_also_when_the_system_went_ba
 def test_who_waits_for_a_slow_storage_is_answered_also_when_the_system_went_back(runner, monkeypatch):
     runner, committer, _ = runner
     monkeypatch.setattr(commit_queue, "CLOSE_S", 0.0)
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     assert committer.begun.acquire(timeout=20)
     runner.end(SystemRecovering("it goes back"))
@@ -262,12 +262,12 @@ def test_snapshots_that_failed_count_until_one_advances(runner):
     committer.refuses = StoreUnavailable("the disk is full")
     committer.answer.set()
     for failed in (1, 2):
-        runner.ask(Request(CHANDY_LAMPORT))
+        runner.ask(PendingRequest(CHANDY_LAMPORT))
         eventually(lambda failed=failed: counts.aborted_count == failed)
         with runner.lock:
             assert runner.fruitless(0.0) == failed
     committer.refuses = None
-    request = Request(CHANDY_LAMPORT)
+    request = PendingRequest(CHANDY_LAMPORT)
     runner.ask(request)
     request.wait()
     with runner.lock:

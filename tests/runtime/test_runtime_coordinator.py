@@ -16,7 +16,7 @@ from rayshot.log.records import EpochRecord
 from rayshot.places.kinds import open_store
 from rayshot.protocol.recovery_events import StopWanted
 from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import start as opening_start
 from rayshot.runtime.wire.answers import get_answer, get_told
@@ -150,7 +150,7 @@ def test_a_coordinator_is_not_gone_while_ray_knows_it_whatever_the_error_of_a_lo
 def test_what_a_coordinator_refuses_is_rays_error_for_who_asks_so_and_rayshots_for_others(system):
     coordinator = system._identity.coordinator
     ray.get(coordinator.__ray_call__.remote(lambda self: self._healer.hear(StopWanted("the test wants it"))))
-    refused = coordinator.snapshot.remote(Order())
+    refused = coordinator.snapshot.remote(SnapshotRequest())
     with pytest.raises(ray.exceptions.RayTaskError) as told:
         get_answer(refused, "the coordinator")
     assert isinstance(told.value.cause, SystemStopped)
@@ -177,7 +177,7 @@ def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
     alice.pause.tell(2.0)
-    waiting = [system._identity.coordinator.snapshot.remote(Order()) for _ in range(RECORDS_AT_ONCE)]
+    waiting = [system._identity.coordinator.snapshot.remote(SnapshotRequest()) for _ in range(RECORDS_AT_ONCE)]
     host = ray.get(system._identity.coordinator.actors.remote())["alice"]
     question = lambda self: len(self._process.runner.participant.open_snapshots)  # noqa: E731
     heard_of = lambda: ray.get(host.__ray_call__.remote(question))  # noqa: E731
@@ -250,11 +250,11 @@ def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_sy
     librarian.keep.tell(1)
     ray.get([librarian.kept.remote(), bob.read.remote()])
     coordinator = system._identity.coordinator
-    waiting = [coordinator.snapshot.remote(Order())]
+    waiting = [coordinator.snapshot.remote(SnapshotRequest())]
     eventually(lambda: [snapshot.recorded for snapshot in system.status().snapshots] == [True])
     bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 30.0)
     eventually((tmp_path / "pausing").exists)
-    waiting.append(coordinator.snapshot.remote(Order()))
+    waiting.append(coordinator.snapshot.remote(SnapshotRequest()))
     eventually(lambda: len(system.status().snapshots) == 2)
     rival = Repository(open_store(system.storage), system.name, create=False)
     rival.log.begin_epoch(rival.next_incarnation(), "rival")

@@ -18,7 +18,7 @@ from rayshot.errors import SnapshotAborted
 from rayshot.log.records import CommitRecord
 from rayshot.places.kinds import open_store
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.node import vault as vault_module
 from rayshot.snapshots.upkeep.garbage import collect
 from tests.processes import ROOT, search_path
@@ -99,7 +99,7 @@ def missing(system):
 
 def begin(system, order=None):
     """Begin a snapshot, and do not wait for it."""
-    return system._identity.coordinator.snapshot.remote(order or Order())
+    return system._identity.coordinator.snapshot.remote(order or SnapshotRequest())
 
 
 @pytest.mark.sampled("more cases of one kind", keeps=1)
@@ -130,7 +130,7 @@ def test_an_actor_that_is_killed_when_one_of_its_markers_has_left_ends_the_snaps
     awaits = lambda host: any(channel.in_flight for channel in host._process.channels.out.values())  # noqa: E731
     eventually(lambda: not ray.get(bob.__ray_call__.remote(awaits)))
     die_there(bob, "after_marker", gate=str(gate))
-    begin(system, Order(initiators=("bob",), helpers=frozenset({"bob"}), reached=names))
+    begin(system, SnapshotRequest(initiators=("bob",), helpers=frozenset({"bob"}), reached=names))
     eventually(lambda: missing(system) == [("bob",)], 30)  # his first marker spreads to all: his report has not left
     gate.touch()
     note = the_abort(system)

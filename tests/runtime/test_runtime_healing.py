@@ -18,7 +18,7 @@ from rayshot.runtime.actor import outcomes
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator import healer
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.healed import (
     Post,
@@ -200,7 +200,7 @@ def test_it_goes_back_again_and_again_and_leaves_nothing_behind(new_system):
         kill_in(report(system), "post1")
         until_it_runs(system, life)
         for _ in range(2):  # the second one is behind what the lost actor did in this life
-            ray.get(coordinator.snapshot.remote(Order()))
+            ray.get(coordinator.snapshot.remote(SnapshotRequest()))
         counts = ray.get(coordinator.__ray_call__.remote(lambda _: sorted(t.name for t in threading.enumerate())))
         names = [name for name in counts if name.startswith("rayshot")]
         assert len(names) == len(set(names)), "each kind of thread is there once"

@@ -21,7 +21,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, RayshotError, SnapshotAborted, SystemDown
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.driver import coordinator_client
 from rayshot.runtime.node.capture import Capturer, read_spill, spill_folder, sweep_spills
 from tests.pods import UNSHARE, name_spaces_can_be_made
@@ -288,7 +288,7 @@ def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spill(system, tmp_
     pid = system.status().actors["forking"].pid
     bob.pause_and_say_so.tell(str(tmp_path / "paused"), 20.0)
     eventually((tmp_path / "paused").exists)
-    system._identity.coordinator.snapshot.remote(Order())
+    system._identity.coordinator.snapshot.remote(SnapshotRequest())
     spills = lambda: list(Path(spill_folder()).glob(f"rayshot-*-{pid}-*"))  # noqa: E731
     eventually(spills)
     eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)

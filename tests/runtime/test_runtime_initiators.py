@@ -11,7 +11,7 @@ import ray
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.format.manifest import FOLLOWS
-from rayshot.runtime.coordinator.requests import Asked, Order, Request
+from rayshot.runtime.coordinator.requests import Asked, PendingRequest, SnapshotRequest
 from rayshot.runtime.wire.initiation import check_spread
 from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account
@@ -136,7 +136,9 @@ def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
 
 def test_an_initiator_that_ended_is_not_waited_for():
     asked = Asked()
-    ended, gone, living = (Request("chandy-lamport", Order(initiators=(name,))) for name in ("ended", "gone", "living"))
+    ended, gone, living = (
+        PendingRequest("chandy-lamport", SnapshotRequest(initiators=(name,))) for name in ("ended", "gone", "living")
+    )
     asked.add(ended, 0.0, {"ended", "living"})
     asked.add(gone, 0.0, {"ended", "living"})
     token = asked.add(living, 0.0, {"ended", "living"})

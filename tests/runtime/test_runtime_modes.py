@@ -9,7 +9,7 @@ import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
 from rayshot.runtime.coordinator import pending_snapshots
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
 from tests.waiting import eventually
 
@@ -214,7 +214,7 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
 
     coordinator = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
     ray.get(coordinator.__ray_call__.remote(write_when_it_joined))
-    photograph = coordinator.snapshot.remote(Order("stop-the-world"))
+    photograph = coordinator.snapshot.remote(SnapshotRequest("stop-the-world"))
     eventually(lambda: any(snapshot.recorded for snapshot in system.status().snapshots) or None)
     young = Account.options(name="young").remote(2)
     balance = young.read.remote()
@@ -228,7 +228,8 @@ def test_an_aligned_snapshot_does_not_wait_for_the_marker_of_an_actor_that_faile
     ray.get(stays.read.remote())
     Unfinished.options(name="fails").remote(2.0)
     system.connect("fails", "stays")
-    photograph = system._identity.coordinator.snapshot.remote(Order("aligned"))  # the driver's own waits for births
+    wanted = SnapshotRequest("aligned")  # the driver's own waits for births
+    photograph = system._identity.coordinator.snapshot.remote(wanted)
     record = ray.get(photograph).record
     assert list(rayshot.open(system.storage).systems[system.name].snapshot(record.snapshot).states()) == ["stays"]
     assert set(system.actors()) == {"stays"}

@@ -106,8 +106,8 @@ def keep_nothing(channels, channel, last, batch, answer):
     channels._runner.handle(BatchAcknowledged(channel.receiver, last, markers, answer.recorded))
 
 
-def hear_of_no_record(channels, channel, last, batch, answer, heed=Channels.acknowledged):
-    heed(channels, channel, last, batch, answer._replace(recorded=()))
+def hear_of_no_record(channels, channel, last, batch, answer, take_news=Channels.acknowledged):
+    take_news(channels, channel, last, batch, answer._replace(recorded=()))
 
 
 def take_slowly(outbox, count, take=Outbox.take):

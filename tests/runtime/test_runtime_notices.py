@@ -9,7 +9,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.report_intake import Arrived
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.door import failpoints
 from rayshot.runtime.wire.orders import Issuer
 from tests.runtime.healed import STOPS
@@ -113,7 +113,7 @@ def while_nobody_coordinates(new_system):
     alice = Account.options(name="alice").remote(1)
     bob = Slow.options(name="bob").remote(TAKE_OVER_S)
     ray.get([alice.read.remote(), bob.read.remote()])
-    system._identity.coordinator.snapshot.remote(Order())
+    system._identity.coordinator.snapshot.remote(SnapshotRequest())
     hosts = ray.get(system._identity.coordinator.actors.remote())
     question = lambda self: self._process.recording.deliveries._shares  # noqa: E731
     open_at_alice = lambda: ray.get(hosts["alice"].__ray_call__.remote(question))  # noqa: E731
@@ -177,9 +177,9 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     ray.get(alice.read.remote())
     keep_busy(system, alice, tmp_path / "go on")
     coordinator = system._identity.coordinator
-    waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
+    waiting = coordinator.snapshot.remote(SnapshotRequest(initiators=("alice",)))
     (token,) = eventually(lambda: tokens_at(coordinator))
-    behind = coordinator.snapshot.remote(Order())
+    behind = coordinator.snapshot.remote(SnapshotRequest())
     eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._life.runner._admission._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
@@ -198,7 +198,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     ray.get(alice.read.remote())
     keep_busy(system, alice, tmp_path / "go on")
     coordinator = system._identity.coordinator
-    waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
+    waiting = coordinator.snapshot.remote(SnapshotRequest(initiators=("alice",)))
     (token,) = eventually(lambda: tokens_at(coordinator))
     snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
     record = Record(snapshot, "alice", True, sent, transported=sent, released=sent, received=received, arrived=received)

@@ -19,7 +19,7 @@ from rayshot.errors import ActorDied, NoAnswer, SnapshotAborted, SystemRecoverin
 from rayshot.log.log import CommitLog
 from rayshot.places.local import LocalStore
 from rayshot.runtime.coordinator import commit_queue, pending_snapshots
-from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.driver import coordinator_client, drain, progress, snapshot_request
@@ -134,7 +134,7 @@ def test_a_stop_with_little_time_does_not_wait_for_the_next_coordinator(system, 
         coordinator_client.CoordinatorClient, "check_running", lambda _: pytest.fail("nobody may answer in time")
     )
     with ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(system.order, Order(), 25.0)
+        asked = asking.submit(system.order, SnapshotRequest(), 25.0)
         eventually(lambda: system.status().snapshots or None)
         kill_coordinator(system)
         with pytest.raises(SnapshotAborted, match="the coordinator died while it took the snapshot"):
@@ -148,7 +148,7 @@ def test_who_waits_for_the_way_back_with_little_time_waits_for_no_answer_longer(
 
     monkeypatch.setattr(snapshot_request, "_ordered", goes_back)
     with stopped(coordinator_pid), pytest.raises(NoAnswer, match="has not answered for 1 s"):
-        system.order(Order(), 0.5)
+        system.order(SnapshotRequest(), 0.5)
 
 
 def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, monkeypatch):
@@ -185,7 +185,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     assert ray.get(alice.read.remote()) == 1
     coordinator = system._identity.coordinator
     let_storage_hang(coordinator)
-    first = coordinator.snapshot.remote(Order())
+    first = coordinator.snapshot.remote(SnapshotRequest())
     with pytest.raises(SnapshotAborted, match="did not begin within its time-out"):
         system.snapshot()
     with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):
@@ -204,7 +204,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_acto
     system.snapshot()
     coordinator = system._identity.coordinator
     let_storage_hang(coordinator)
-    asked = coordinator.snapshot.remote(Order())
+    asked = coordinator.snapshot.remote(SnapshotRequest())
     eventually(lambda: [one for one in system.status().snapshots if one.recorded] or None)
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
     with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):

@@ -193,8 +193,8 @@ class NoDriverLimits(Participant):
 
 @mutant("a driver's repeated batch limits the cut below what was processed", drivers=2, lost_one_in=2, snapshots=4)
 class LimitBelowArrived(Participant):
-    def _heed(self, batch):
-        effects = super()._heed(batch)
+    def _hear(self, batch):
+        effects = super()._hear(batch)
         for tag in batch.tags:
             if recorder := self._recorders.get(tag):
                 recorder.driver_limits[batch.sender] = batch.first - 1

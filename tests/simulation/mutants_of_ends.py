@@ -60,8 +60,8 @@ class CountsFromOne(Collector):
 
 @mutant("a sender that ended is taken to have sent one message more", aligned=3, alignment_timeouts=0, **ENDING)
 class ClosedOneTooHigh(Participant):
-    def _heed(self, batch):
-        return super()._heed(replace(batch, first=batch.first + 1) if batch.closing else batch)
+    def _hear(self, batch):
+        return super()._hear(replace(batch, first=batch.first + 1) if batch.closing else batch)
 
 
 @mutant(

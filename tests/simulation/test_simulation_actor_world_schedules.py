@@ -214,7 +214,7 @@ def wrong_learn(right):
 
     def learn(self, snapshot):
         caller = sys._getframe(1).f_code.co_name
-        return () if caller in ("_heed", "_batch_acknowledged") else right(self, snapshot)
+        return () if caller in ("_hear", "_batch_acknowledged") else right(self, snapshot)
 
     return learn
 

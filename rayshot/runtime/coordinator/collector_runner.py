@@ -42,7 +42,7 @@ from rayshot.runtime.coordinator.pending_snapshots import (
     why_unwritten,
 )
 from rayshot.runtime.coordinator.report_intake import Arrived, Gathered, ReportIntake
-from rayshot.runtime.coordinator.requests import Admission, Request
+from rayshot.runtime.coordinator.requests import Admission, PendingRequest
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.wire.packets import pack_begin
@@ -181,7 +181,7 @@ class CollectorRunner:
 
     # Requests --------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: PendingRequest) -> None:
         """Begin this snapshot as soon as it may. Raises the error of a life that is over; ConfigError if it begins."""
         with self.lock:
             if (over := self._life.over) is not None:
@@ -191,7 +191,7 @@ class CollectorRunner:
             self._admission.add(request, self._timeout_s(request))
             self._begin_wanted()
 
-    def _timeout_s(self, request: Request) -> float:
+    def _timeout_s(self, request: PendingRequest) -> float:
         return min(self.config.timeout_s, request.order.within_s)
 
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str) -> None:
@@ -199,7 +199,7 @@ class CollectorRunner:
         with self.lock:
             if self._life.over is not None:
                 return
-            request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
+            request = self._admission.asked.take(token) or PendingRequest(CHANDY_LAMPORT)
             helpers = request.order.helpers if request.order.reached == self._members.hosts.keys() else None
             effects = self._collector.handle(SnapshotAnnounced(snapshot, name, floor, helpers))
             ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
@@ -229,7 +229,7 @@ class CollectorRunner:
             else:
                 self._begin(SnapshotWanted(request.mode), request)
 
-    def _begin_aligned(self, request: Request) -> None:
+    def _begin_aligned(self, request: PendingRequest) -> None:
         """Begin an aligned snapshot on the existing channels. Asking for these takes a moment, so hold no lock."""
         inputs = forward_inputs(self._members.topology())
         with self.lock:
@@ -239,7 +239,7 @@ class CollectorRunner:
                 return
             self._begin(SnapshotWanted(ALIGNED, inputs), request)
 
-    def _begin(self, wanted: SnapshotWanted, request: Request) -> None:
+    def _begin(self, wanted: SnapshotWanted, request: PendingRequest) -> None:
         """Begin a snapshot for a request. Nobody may be told of it yet: without actors it waits until it is stored."""
         assert self.lock.is_held, "a snapshot begins under the lock"
         before = self._collector.open_snapshots
@@ -308,13 +308,13 @@ class CollectorRunner:
 
     # Effects ---------------------------------------------------------------------------------------------------
 
-    def _note(self, snapshot: SnapshotId, request: Request | None = None) -> None:
+    def _note(self, snapshot: SnapshotId, request: PendingRequest | None = None) -> None:
         assert self.lock.is_held, "a snapshot begins under the lock"
         if snapshot not in self.pending:
             now = self._last_began = time.monotonic()
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self.committed.position if self.committed and known else None
-            wanted = request or Request(CHANDY_LAMPORT)
+            wanted = request or PendingRequest(CHANDY_LAMPORT)
             self.pending[snapshot] = PendingSnapshot(now, time.time(), now + self._timeout_s(wanted), wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
@@ -438,7 +438,7 @@ class CollectorRunner:
         runs = self._life.phase is Phase.RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:
             self._is_wanted = False
-            self._admission.add(Request(self.config.mode, trigger="interval"), self.config.timeout_s)
+            self._admission.add(PendingRequest(self.config.mode, trigger="interval"), self.config.timeout_s)
             self._begin_wanted()
 
     def status(self) -> dict[SnapshotId, dict[str, Any]]:

@@ -28,7 +28,7 @@ from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
 from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.notifications import CALLS_MAX, hold_s
-from rayshot.runtime.coordinator.requests import Committed, Order, Request
+from rayshot.runtime.coordinator.requests import Committed, PendingRequest, SnapshotRequest
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.door.naming import coordinator_name
@@ -184,7 +184,7 @@ class Coordinator:
     # Snapshots -------------------------------------------------------------------------------------------------
 
     @door.method("wait")
-    def snapshot(self, order: Order) -> Committed:
+    def snapshot(self, order: SnapshotRequest) -> Committed:
         """Take a snapshot; returns when it is durable. A system that begins takes only its first snapshot.
 
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more;
@@ -197,7 +197,8 @@ class Coordinator:
             self.drivers.await_followers(life)
         mode = order.mode or life.runner.config.mode
         try:
-            return life.window.take(order.traced, lambda: life.ask(Request(mode, order, trigger)))  # a window takes two
+            # a window of tracing takes two
+            return life.window.take(order.traced, lambda: life.ask(PendingRequest(mode, order, trigger)))
         except SnapshotAborted as error:
             if order.final or not life.rolls_back:
                 raise

@@ -12,7 +12,7 @@ from rayshot.protocol.identity import label_of
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.driver_watch import KNOWN_S, DriverWatch
 from rayshot.runtime.coordinator.life import Life
-from rayshot.runtime.coordinator.requests import Order, Request
+from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
 from rayshot.runtime.door import door, here, notes
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.initiation import some_names
@@ -89,7 +89,7 @@ class Enrolment:
         makers, silent = self._close_earlier(life, driver)
         if silent:
             return f"{some_names(silent)} did not answer for {CLOSE_S:g} s, or died"
-        request = Request(life.runner.config.mode, Order(driver=driver), "request")
+        request = PendingRequest(life.runner.config.mode, SnapshotRequest(driver=driver), "request")
         try:
             committed = life.ask(request)
         except (SnapshotAborted, SystemRecovering, NoAnswer):

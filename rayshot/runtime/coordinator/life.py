@@ -31,7 +31,7 @@ from rayshot.runtime.coordinator.metrics import Metrics, SystemFigures
 from rayshot.runtime.coordinator.notifications import DurableNumbers, Notifications, holds_of_cut, holds_of_manifest
 from rayshot.runtime.coordinator.pending_snapshots import keys_missing
 from rayshot.runtime.coordinator.poison_detection import PoisonDetection
-from rayshot.runtime.coordinator.requests import Committed, Request
+from rayshot.runtime.coordinator.requests import Committed, PendingRequest
 from rayshot.runtime.coordinator.starter import Starter
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.coordinator.takeover import find_remains, taking_over
@@ -381,7 +381,7 @@ class Life:
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> Committed:
+    def ask(self, request: PendingRequest) -> Committed:
         """Take a snapshot; returns when it is durable. See `Coordinator.snapshot`."""
         missing = self.end is None and self.committer.missing_keys
         if missing and self.take_keys(self.members.find_keys(self._settings.keys)):
@@ -415,7 +415,7 @@ class Life:
 
     def take_before_drain(self) -> SnapshotId:
         """Take a snapshot because a node goes."""
-        return self.ask(Request(self.runner.config.mode, trigger="drain")).record.snapshot
+        return self.ask(PendingRequest(self.runner.config.mode, trigger="drain")).record.snapshot
 
     # Restoring and taking over ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.coordinator.report_intake import Gathered
-from rayshot.runtime.coordinator.requests import Request
+from rayshot.runtime.coordinator.requests import PendingRequest
 
 log = logging.getLogger("rayshot")
 
@@ -52,7 +52,7 @@ class PendingSnapshot:
     began: float
     taken_at: float
     deadline: float
-    request: Request
+    request: PendingRequest
     follows: int | None = None
     aligning: bool = True
     recorded_s: float | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Figures = Mapping[str, int | float]
 
 
-class Order(NamedTuple):
+class SnapshotRequest(NamedTuple):
     """The details of a request for a snapshot.
 
     `mode` and `label` are as for `System.snapshot`; mode None means the configured mode. `initiators` are the actors
@@ -60,7 +60,7 @@ class Committed(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class PendingRequest:
     """A request for a snapshot in that `mode`. When `done` is set, `committed` and `cut` or `error` is set too.
 
     `trigger` says why it is taken: "request", "savepoint", "interval", "drain" before a node goes, or "actor" if an
@@ -68,7 +68,7 @@ class Request:
     """
 
     mode: str
-    order: Order = field(default_factory=Order)
+    order: SnapshotRequest = field(default_factory=SnapshotRequest)
     trigger: str = "actor"
     done: threading.Event = field(default_factory=threading.Event)
     committed: Committed | None = None
@@ -102,12 +102,12 @@ class Asked:
     """Requests that wait for their initiators to begin, by token, with their deadlines by time.monotonic."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Request, float]] = {}
+        self._waiting: dict[str, tuple[PendingRequest, float]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, request: Request, timeout_s: float, living: Container[str]) -> str:
+    def add(self, request: PendingRequest, timeout_s: float, living: Container[str]) -> str:
         """Keep a request and return its token. If its initiator is gone, refuse it at once."""
         token = uuid.uuid4().hex
         self._waiting[token] = (request, time.monotonic() + timeout_s)
@@ -115,7 +115,7 @@ class Asked:
             self.drop(request.order.initiators[0])
         return token
 
-    def take(self, token: str) -> Request | None:
+    def take(self, token: str) -> PendingRequest | None:
         """Remove and return the request for which an actor began a snapshot; None if it began without a request."""
         request, _ = self._waiting.pop(token, (None, 0.0))
         return request
@@ -157,7 +157,7 @@ class Admission:
     """
 
     def __init__(self) -> None:
-        self._wanted: dict[Request, float] = {}
+        self._wanted: dict[PendingRequest, float] = {}
         """The requests that wait for their turn, with their deadlines by time.monotonic."""
         self.asked = Asked()
         self.exploring = False
@@ -167,7 +167,7 @@ class Admission:
         """Whether no request waits for its turn."""
         return not self._wanted
 
-    def add(self, request: Request, timeout_s: float) -> None:
+    def add(self, request: PendingRequest, timeout_s: float) -> None:
         """Add a request behind the others. It is refused if it does not begin within `timeout_s` seconds."""
         self._wanted[request] = time.monotonic() + timeout_s
 
@@ -188,7 +188,7 @@ class Admission:
         """Whether one more snapshot may begin, if `room` snapshots may be open besides the open ones."""
         return len(self.asked) + self.exploring < room
 
-    def next(self, room: int, *, aligning: bool) -> Request | None:
+    def next(self, room: int, *, aligning: bool) -> PendingRequest | None:
         """Remove and return the next request that may begin. While a snapshot is `aligning`, skip aligned ones."""
         if not self.fits(room):
             return None

@@ -32,7 +32,7 @@ class Calls:
     def check_room(self, receiver: str, limit: int | None) -> None:
         """Raise PendingCallsLimitExceeded if `limit` calls have no outcome yet: the actor's option allows no more."""
         if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
-            self.heed()
+            self.take_news()
             if len(self._unanswered.get(receiver, ())) >= limit:
                 raise door.TooManyCalls(
                     f"{limit} calls of this process to actor {receiver!r} have no result yet, as many as its option "
@@ -66,11 +66,11 @@ class Calls:
     def hear(self, tags: Iterable[SnapshotId]) -> None:
         """This process got an outcome that may hold effects of open snapshots: its next messages carry this news.
 
-        Takes no lock: Ray unpickles the outcome under one of Ray's locks, and `heed` needs that lock.
+        Takes no lock: Ray unpickles the outcome under one of Ray's locks, and `take_news` needs that lock.
         """
         self._news.append(tuple(tags))
 
-    def heed(self) -> list[DriverEffect]:
+    def take_news(self) -> list[DriverEffect]:
         """Tell the machine of answers that the user's code may have seen already. Returns its orders."""
         effects: list[DriverEffect] = []
         while self._news:

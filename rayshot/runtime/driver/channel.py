@@ -57,7 +57,7 @@ class Session(Protocol):
     def take_mentioned(self) -> set[str]:
         """The actors in this thread's last encoded message that may still be starting when it arrives."""
 
-    def heed(self) -> None:
+    def take_news(self) -> None:
         """Tell the machine of answers that the user's code may have seen already. Call under the lock."""
 
     def is_unanswered(self, reference: Any) -> bool:
@@ -230,12 +230,12 @@ class DriverChannel(SenderChannel):
             return
         self.send_ordered()
         while self._call_is_due() and self._may_number() and (credit := self._credit()) > 0:
-            self._session.heed()
+            self._session.take_news()
             if self._may_number():  # an answer of a later life may have come
                 self._number(self.batch_size(credit))
                 self.send_ordered()
 
-    def press_on(self) -> None:
+    def send_on(self) -> None:
         """Send what may leave in this life, and number nothing. Call under the lock."""
         if self._may_send():
             self.send_ordered()

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from weakref import WeakSet
 
 from rayshot.errors import SystemDown
-from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.channel import DriverChannel
 from rayshot.runtime.driver.session import DriverSession
@@ -127,7 +127,7 @@ def _uncovered(session: DriverSession, told: Told) -> dict[str, int]:
 def _is_in_snapshot(session: DriverSession, told: Told, deadline: float) -> bool:
     """Ask for a snapshot. Returns whether it holds all of `told`, and the system never goes back behind it."""
     life = session.life
-    asked = life.identity.coordinator.snapshot.remote(Order(driver=session.name, life=life.incarnation))
+    asked = life.identity.coordinator.snapshot.remote(SnapshotRequest(driver=session.name, life=life.incarnation))
     while not door.wait([asked], timeout=LOOK_S)[0]:
         if is_covered(session, told):
             return True

@@ -124,7 +124,7 @@ class DriverLife:
         with self.lock:
             session.carry_out(session.calls.answered(receiver, call_id, answer))
             if (channel := session.channels.get(receiver)) is not None:
-                channel.press_on()
+                channel.send_on()
 
     # Receivers -------------------------------------------------------------------------------------------------
 

@@ -174,13 +174,13 @@ class DriverSession:
 
     # The machine -----------------------------------------------------------------------------------------------
 
-    def heed(self) -> None:
+    def take_news(self) -> None:
         """Tell the machine of answers that the user's code may have seen already. Call under the lock."""
         assert self.lock.locked()
-        self.carry_out(self.calls.heed())
+        self.carry_out(self.calls.take_news())
         for receiver in tuple(self.machine.due):
             if (channel := self.channels.get(receiver)) is not None:
-                channel.press_on()
+                channel.send_on()
 
     def carry_out(self, effects: Iterable[DriverEffect]) -> None:
         """Do what the machine orders. Call under the lock."""
@@ -192,7 +192,7 @@ class DriverSession:
                     assert channel is not None, f"{receiver} has ended, and nothing can be sent to it"
                     assert first == channel.ordered + 1, f"{receiver}: {first} does not follow {channel.ordered}"
                     channel.ordered += count
-                    channel.press_on()
+                    channel.send_on()
                 case ReleaseMessages(receiver, last):
                     self.creations.forget(receiver)  # message 1 is its creation
                     if channel is not None:
@@ -215,7 +215,7 @@ class DriverSession:
     def told(self) -> dict[DriverChannel, int]:
         """All messages that were sent until now: the last number on each channel."""
         with self.lock:
-            self.heed()
+            self.take_news()
             return {channel: channel.sent for channel in self.channels.values()}
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:

@@ -6,7 +6,7 @@ from math import inf
 
 from rayshot.errors import NoAnswer, SnapshotAborted, SystemRecovering
 from rayshot.protocol.abort import AbortReason
-from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.driver.drain import STOP_S, Drain
@@ -19,7 +19,7 @@ PING_S = 15.0
 
 
 def take_snapshot(
-    client: CoordinatorClient, order: Order, within_s: float = inf, drain: Drain | None = None
+    client: CoordinatorClient, order: SnapshotRequest, within_s: float = inf, drain: Drain | None = None
 ) -> Committed:
     """Have the coordinator take a snapshot, and show its progress. This reads nothing of the snapshot or the storage.
 
@@ -41,7 +41,7 @@ def take_snapshot(
                 drain.wait(STOP_S, deadline)
 
 
-def _ordered(client: CoordinatorClient, order: Order, deadline: float) -> Committed:
+def _ordered(client: CoordinatorClient, order: SnapshotRequest, deadline: float) -> Committed:
     ref = client.coordinator.snapshot.remote(order)
 
     def limit_s() -> float:

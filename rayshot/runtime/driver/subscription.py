@@ -58,7 +58,7 @@ class Subscription:
         if isinstance(answer, door.Died) or self._session.down is not None:
             return  # see Liveness
         try:
-            self._heed(answer)
+            self._notified(answer)
         except Exception as error:
             self._session.close(
                 SystemStopped(
@@ -77,7 +77,7 @@ class Subscription:
                 self._followed = life.incarnation
                 life.identity.coordinator.followed.remote(session.name, life.incarnation)
 
-    def _heed(self, answer: Notification | Exception) -> None:
+    def _notified(self, answer: Notification | Exception) -> None:
         match answer:
             case None:
                 pass

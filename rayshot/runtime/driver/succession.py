@@ -20,7 +20,7 @@ def cover(session: DriverSession, cut: Covered) -> None:
         life = session.life
         if cut.snapshot.incarnation != life.incarnation:
             return
-        session.heed()  # of calls that are forgotten now, too, nobody else fetches the outcomes
+        session.take_news()  # of calls that are forgotten now, too, nobody else fetches the outcomes
         _bury(life, session, cut.ended)
         effects = session.machine.handle(CutCommitted(cut.snapshot, cut.sent, cut.ended, cut.received))
         _forget(session, cut.ended)

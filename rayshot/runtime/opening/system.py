@@ -30,7 +30,7 @@ from rayshot.places.kinds import open_store
 from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
-from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.door import door
@@ -262,7 +262,7 @@ class System:
             check_spread(topology, initiators, spread)
             reached = frozenset(topology)
         helpers = None if spread == "coordinator" else frozenset(initiators)
-        return self._take(Order(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
+        return self._take(SnapshotRequest(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
 
     def begun(self) -> Snapshot:
         """Take the first snapshot of a system that begins; then the system runs. `rayshot.resume` uses this.
@@ -277,7 +277,7 @@ class System:
                 f"the cluster the resources? System {self.name!r} has not begun",
                 actors=missing,
             )
-        return self._take(Order(first=True, driver=self._port.name), drain)
+        return self._take(SnapshotRequest(first=True, driver=self._port.name), drain)
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted automatically; `label` says what it is for. Otherwise as `snapshot`."""
@@ -298,7 +298,8 @@ class System:
         Raises ConfigError if the system is always traced, or is traced for another program now; else as `snapshot`.
         """
         check_window(seconds, full)
-        return self._take(Order(driver=self._port.name, traced=(float(seconds), full)), Drain(self._port.session))
+        wanted = SnapshotRequest(driver=self._port.name, traced=(float(seconds), full))
+        return self._take(wanted, Drain(self._port.session))
 
     def stop_with_savepoint(self, label: str) -> Snapshot:
         """Take a savepoint and end the system with it, as one step: no handler runs between the cut and the end.
@@ -398,15 +399,16 @@ class System:
                 missing=missing,
             )
         left_s = max(0.0, until - time.monotonic())
-        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name, within_s=left_s), drain)
+        wanted = SnapshotRequest(STOP_THE_WORLD, label, final=True, driver=self._port.name, within_s=left_s)
+        savepoint = self._take(wanted, drain)
         self.shutdown()
         return savepoint
 
-    def _take(self, order: Order, drain: Drain) -> Snapshot:
+    def _take(self, order: SnapshotRequest, drain: Drain) -> Snapshot:
         done = self.order(order, order.within_s, drain)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
-    def order(self, order: Order, within_s: float = inf, drain: Drain | None = None) -> Committed:
+    def order(self, order: SnapshotRequest, within_s: float = inf, drain: Drain | None = None) -> Committed:
         """See `take_snapshot`. Commands use this, because they read no storage."""
         return take_snapshot(self._client, order, within_s, drain)
 
