@@ -18,7 +18,7 @@ from rayshot.errors import ConfigError, Damaged, Incompatible, RayshotError, Unt
 from rayshot.keys.finder import find_trusted_keys
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.catalog import open as open_storage
-from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.fallback import find_offer
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.verification import Portion, Progress, Trust, Verification
 

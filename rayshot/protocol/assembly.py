@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from rayshot.errors import InconsistentCut
-from rayshot.protocol.cut import ChannelCut, Record
+from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.identity import Channel, is_driver, label_of
+from rayshot.protocol.record import Record
 
 
 def close_membership(members: Iterable[str], records: Mapping[str, Record], ended: AbstractSet[str]) -> set[str]:

@@ -44,8 +44,9 @@ from rayshot.protocol.collector_events import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import ALIGNED, INITIATORS, RESERVED, STOP_THE_WORLD, Channel, SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.protocol.tombstones import Tombstones
 
 _STORE_VERDICTS = (

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, MODES, Channel, SnapshotId
+from rayshot.protocol.record import Record
 
 
 @dataclass(frozen=True, slots=True)

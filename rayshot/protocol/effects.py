@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import Record
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 
 
 @dataclass(frozen=True, slots=True)

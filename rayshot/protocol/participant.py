@@ -46,7 +46,6 @@ name, so that late batches are never taken for the first ones of a new driver. S
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from rayshot.protocol.cut import Record, last_record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     AwaitMarkers,
@@ -86,10 +85,11 @@ from rayshot.protocol.events import (
     StateCaptured,
 )
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId, initiator_of, is_driver
+from rayshot.protocol.invariants import check_counters, check_recorders
 from rayshot.protocol.out_channel import OutChannel, spreads
+from rayshot.protocol.record import Record, last_record
 from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
-from rayshot.protocol.validation import check_counters, check_recorders
 
 
 class Participant:

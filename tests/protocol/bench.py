@@ -9,8 +9,8 @@ from rayshot.protocol.collector_events import (
     SnapshotWanted,
     StoreSnapshot,
 )
-from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 
 FIRST = SnapshotId(1, "coordinator", 1)
 

@@ -1,8 +1,9 @@
 """Which of several cuts a rollback may go to: those behind the newest one that did not lie before another."""
 
 from rayshot.protocol.collector_events import SnapshotStored
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from tests.protocol.bench import Bench
 
 K, K2 = SnapshotId(1, "coordinator", 1), SnapshotId(1, "coordinator", 2)

@@ -3,7 +3,7 @@
 import pytest
 
 from rayshot.errors import InconsistentCut
-from rayshot.protocol.cut import ChannelCut, Record
+from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.events import (
     BatchAcknowledged,
     BatchArrived,
@@ -14,6 +14,7 @@ from rayshot.protocol.events import (
     SnapshotEnded,
 )
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.record import Record
 
 K = SnapshotId(1, "c", 1)
 

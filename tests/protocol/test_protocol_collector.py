@@ -14,8 +14,9 @@ from rayshot.protocol.collector_events import (
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.cut import ChannelCut, Record
+from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId, initiator_of
+from rayshot.protocol.record import Record
 from tests.protocol.bench import Bench
 
 K = SnapshotId(1, "coordinator", 1)

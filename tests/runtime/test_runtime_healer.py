@@ -180,7 +180,7 @@ def test_the_way_past_a_damaged_snapshot_is_looked_for_once(healer, monkeypatch,
     origin = SimpleNamespace(plans=lambda *_: dict.fromkeys(names), manifest=SimpleNamespace(ended=()))
     healer._lead_on(SimpleNamespace(origin=origin, past=Past(rollbacks=1)))
     healer._keyring, looks = (lambda: "keys"), []
-    monkeypatch.setattr(healer_module, "find_detour", lambda *_: looks.append(1) or "a way")
+    monkeypatch.setattr(healer_module, "find_fallback", lambda *_: looks.append(1) or "a way")
     answer(healer, "alice", 1, refused(Damaged("a chunk is gone")))
     answer(healer, "bob", 1, "near")
     answer(healer, "carol", 1, "near")

@@ -10,8 +10,8 @@ import ray
 from rayshot.errors import NameTaken
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.dead_letters import DEAD_LETTERS_MAX, RECORDED_MAX
-from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.runtime.coordinator import members as members_module
 from rayshot.runtime.coordinator.death_watch import AGAIN_S, DeathWatch
 from rayshot.runtime.coordinator.members import Living, Members

@@ -6,8 +6,8 @@ import ray
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorExited, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.runtime.coordinator.report_intake import Arrived
 from rayshot.runtime.coordinator.requests import SnapshotRequest
 from rayshot.runtime.door import failpoints

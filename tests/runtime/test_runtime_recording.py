@@ -13,10 +13,10 @@ import msgpack
 import pytest
 
 from rayshot.errors import StateNotSerializable, StoreUnavailable
-from rayshot.protocol.cut import Record
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.record import Record
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.worker import Worker

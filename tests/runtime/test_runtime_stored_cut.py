@@ -9,8 +9,9 @@ from rayshot.format.entries import Blob, CapturedState, Chunk, RecordedSlot, Rec
 from rayshot.keys.encryption import DataKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.places.memory import MemoryStore
-from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.runtime.node.recorded_slots import SlotWriter
 from rayshot.runtime.node.vault import _write
 from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.identity import is_driver
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.record import Record
 from tests.simulation.mutation import mutant, patched
 
 DYING = {"driver_deaths": 2, "drivers": 2, "snapshots": 5, "activity": 40, "length": 200}

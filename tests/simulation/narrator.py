@@ -9,7 +9,6 @@ from rayshot.protocol.collector_events import (
     SendBegin,
     StoreSnapshot,
 )
-from rayshot.protocol.cut import Record
 from rayshot.protocol.driver_events import DriverEffect, SendTagged
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
@@ -29,6 +28,7 @@ from rayshot.protocol.effects import (
 )
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
+from rayshot.protocol.record import Record
 
 
 class Narrator:

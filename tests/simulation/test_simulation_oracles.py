@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.simulation.bodies.application import AccountMessage, HandlerEnded, HandlerSent, Received, SimulatedAccount
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import StoredCut

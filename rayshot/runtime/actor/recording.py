@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from rayshot.errors import StateNotSerializable
 from rayshot.model.cell import Cell
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     AwaitMarkers,
@@ -23,6 +22,7 @@ from rayshot.protocol.effects import (
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, HandlersPaused, SnapshotRequested, StateCaptured
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.out_channel import spreads
+from rayshot.protocol.record import Record
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes

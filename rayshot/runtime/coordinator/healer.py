@@ -47,7 +47,7 @@ from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.loader import Loader
 from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
-from rayshot.runtime.coordinator.rollback import CannotRollBack, NewLife, Origin, begin_life_behind, find_detour
+from rayshot.runtime.coordinator.rollback import CannotRollBack, NewLife, Origin, begin_life_behind, find_fallback
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door import door
@@ -218,7 +218,7 @@ class Healer:
         found = isinstance(event, ProcessLost) and event.hopeless and self._loader.causes.get(event.process)
         if isinstance(found, Damaged) and self._origin is not None:
             keyring = self._keyring()
-            self._way = "" if keyring is None else find_detour(self._origin, self._settings, keyring)
+            self._way = "" if keyring is None else find_fallback(self._origin, self._settings, keyring)
         self.hear(event)
 
     # Effects ---------------------------------------------------------------------------------------------------

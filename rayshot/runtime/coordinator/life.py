@@ -10,8 +10,9 @@ from rayshot.errors import Fenced, SystemDown
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.collector_events import ProcessDied, ProcessEnded, ProcessJoined
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.recovery_events import (
     Began,

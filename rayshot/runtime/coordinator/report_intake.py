@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import NoAnswer
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.reports import unpack_head
 

@@ -28,7 +28,7 @@ from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.restored_fit import RestoredFit
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.snapshots.catalog import open as open_storage
-from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.fallback import find_offer
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot, check_trust
 
@@ -133,7 +133,7 @@ def begin_life_behind(
             )
     except NotFound as error:
         gone = repository.log.history.rollback_target
-        way = "" if gone is None else _detour(repository, settings.storage, gone, keyring)
+        way = "" if gone is None else _fallback(repository, settings.storage, gone, keyring)
         raise CannotRollBack(error.message, way) from error
     failpoint("after_rollback")
     history = repository.log.history
@@ -204,14 +204,14 @@ def find_origin(
     except RayshotError as error:
         raise CannotRollBack(
             f"the system would go back to {back.snapshot}, which cannot be used: {error}",
-            _detour(repository, storage, back, keyring),
+            _fallback(repository, storage, back, keyring),
         ) from error
     if FINAL in manifest.stats and manifest.snapshot.incarnation == life:  # not one from which this life was restored
         raise CannotRollBack(f"it was stopped with the savepoint {back.snapshot}")
     return Origin(snapshot, back.origin or storage, fitted)
 
 
-def find_detour(origin: Origin, settings: SystemSettings, keyring: Keyring) -> str:
+def find_fallback(origin: Origin, settings: SystemSettings, keyring: Keyring) -> str:
     """What to tell a person of a snapshot that does not load because it is damaged: see `find_offer`."""
     back = RollbackTarget(origin.snapshot.id, None if origin.storage == settings.storage else origin.storage)
     try:
@@ -219,10 +219,10 @@ def find_detour(origin: Origin, settings: SystemSettings, keyring: Keyring) -> s
         repository.log.refresh()
     except RayshotError:  # the storage cannot be read, and the person will see why
         return ""
-    return _detour(repository, settings.storage, back, keyring)
+    return _fallback(repository, settings.storage, back, keyring)
 
 
-def _detour(repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring) -> str:
+def _fallback(repository: Repository, storage: str, back: RollbackTarget, keyring: Keyring) -> str:
     """See `find_offer`."""
     keys = _trusted(keyring)
     if back.origin is None:

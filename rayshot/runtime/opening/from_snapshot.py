@@ -39,7 +39,7 @@ from rayshot.runtime.wire.restored_fit import RestoredFit
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.catalog import open as open_storage
-from rayshot.snapshots.detour import find_offer
+from rayshot.snapshots.fallback import find_offer
 from rayshot.snapshots.leases import reading
 from rayshot.snapshots.snapshot import Snapshot, check_allow_unsigned, check_trust
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.entries import StateCodec
 from rayshot.format.pickled_state import Referenced
-from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.runtime.wire.packets import pack, unpack
 
 

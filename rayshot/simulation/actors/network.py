@@ -19,10 +19,10 @@ from rayshot.protocol.collector_events import (
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
 from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
+from rayshot.protocol.record import Record
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.actors.stepping import message_words
 from rayshot.simulation.actors.trials import Trials

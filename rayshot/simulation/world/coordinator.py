@@ -17,10 +17,11 @@ from rayshot.protocol.collector_events import (
     SnapshotAnnounced,
     StoreSnapshot,
 )
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
+from rayshot.protocol.record import Record
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import RecordContents, StoredCut
 

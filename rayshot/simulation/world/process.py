@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     AwaitMarkers,
@@ -41,6 +40,7 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.record import Record
 from rayshot.simulation.world.failure import OracleFailure
 from rayshot.simulation.world.packets import Acknowledgement, Load, Packet, RecordContents
 

@@ -1,4 +1,4 @@
-"""The detour round a snapshot that is damaged: the newest one before it that proves whole, and what it would undo.
+"""The fallback from a snapshot that is damaged: the newest one before it that proves whole, and what it would undo.
 
 A system never takes it by itself, because drivers keep only what its last snapshot does not hold. A person may, who
 knows what will be undone.
@@ -25,7 +25,7 @@ class _OutOfTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Detour:
+class Fallback:
     """The snapshot `older`, to which a person can go back in place of `damaged`.
 
     It is whole if it `proved` so; else there was no time to read all of it. To go there undoes the last `seconds`
@@ -63,21 +63,21 @@ def find_offer(
     *,
     allow_unsigned: bool = False,
 ) -> str:
-    """The sentence that tells a person of the detour round `damaged`, or that there is none.
+    """The sentence that tells a person of the fallback from `damaged`, or that there is none.
 
-    `read` opens a snapshot of the `history` of the system in `storage`. One that none of `keys` signed is no detour,
+    `read` opens a snapshot of the `history` of the system in `storage`. One that none of `keys` signed is no fallback,
     unless `allow_unsigned`. Reads older snapshots, for PROOF_S seconds.
     """
     try:
-        detour = find_detour(history, read, damaged, keys, allow_unsigned=allow_unsigned)
+        fallback = find_fallback(history, read, damaged, keys, allow_unsigned=allow_unsigned)
     except StoreError as error:
         return f"Nobody can tell now which one before it is whole: {error.message}"
-    if detour is None:
+    if fallback is None:
         return f"No snapshot before it proves whole: see whether there is a copy of {damaged} elsewhere"
-    return detour.offer(storage, allow_unsigned=allow_unsigned)
+    return fallback.offer(storage, allow_unsigned=allow_unsigned)
 
 
-def find_detour(
+def find_fallback(
     history: History,
     read: Callable[[CommitRecord], Snapshot],
     damaged: SnapshotId,
@@ -85,8 +85,8 @@ def find_detour(
     *,
     allow_unsigned: bool = False,
     within_s: float = PROOF_S,
-) -> Detour | None:
-    """The detour round `damaged`; None if there is none. See `find_offer`. Raises StoreError."""
+) -> Fallback | None:
+    """The fallback from `damaged`; None if there is none. See `find_offer`. Raises StoreError."""
     deadline = time.monotonic() + within_s
 
     def check_time(_size: int) -> None:
@@ -109,7 +109,7 @@ def find_detour(
             continue
         assert known is not None, f"{record.snapshot} is before {damaged}, which nobody knows"
         seconds = max(0.0, known.taken_at - record.taken_at)
-        return Detour(older, damaged, proved, seconds, _undone(older, read(known)))
+        return Fallback(older, damaged, proved, seconds, _undone(older, read(known)))
     return None
 
 

@@ -6,7 +6,7 @@ from rayshot.errors import StoreUnavailable
 from rayshot.log.history import History
 from rayshot.log.records import DeleteRecord, EpochRecord, Record, RestoreRecord
 from rayshot.protocol.identity import SnapshotId
-from rayshot.snapshots.detour import find_detour, find_offer, snapshots_before
+from rayshot.snapshots.fallback import find_fallback, find_offer, snapshots_before
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot
 from tests.log.test_log_rollback_target import BEGIN, ELSEWHERE, commit, log_of, snap
@@ -82,8 +82,8 @@ def test_the_newest_that_proves_whole_is_offered_with_what_it_undoes(
     assert "RAYSHOT_RESTORE_SNAPSHOT=1-coordinator-2" in offer
     assert offer.endswith("rayshot.restore('/shots', system='bank', snapshot='1-coordinator-2')")
     damage(store, second, third)
-    detour = find_detour(history(repository), repository.snapshot, third.id, [KEY.public])
-    assert detour is None, "the state of alice is one chunk, which all three have"
+    fallback = find_fallback(history(repository), repository.snapshot, third.id, [KEY.public])
+    assert fallback is None, "the state of alice is one chunk, which all three have"
     store.delete(f"bank/{third.record.manifest_key}")
     assert "proves whole: see whether there is a copy of 1-coordinator-3 elsewhere" in find_offer(
         history(repository), repository.snapshot, third.id, STORAGE, [KEY.public]
@@ -97,12 +97,12 @@ def test_one_that_is_damaged_or_not_signed_by_a_trusted_key_is_passed_over(
     store, repository, (first, second, third) = made
     store.delete(f"bank/{second.record.manifest_key}")
     store.delete(f"bank/{third.record.manifest_key}")
-    detour = find_detour(history(repository), repository.snapshot, third.id, [KEY.public])
-    assert detour is not None
-    assert (detour.older.id, detour.seconds, detour.messages) == (first.id, 2.0, None)
-    assert "an unknown number of messages" in detour.offer(STORAGE)
-    assert find_detour(history(repository), repository.snapshot, third.id, []) is None
-    untrusted = find_detour(history(repository), repository.snapshot, third.id, [], allow_unsigned=True)
+    fallback = find_fallback(history(repository), repository.snapshot, third.id, [KEY.public])
+    assert fallback is not None
+    assert (fallback.older.id, fallback.seconds, fallback.messages) == (first.id, 2.0, None)
+    assert "an unknown number of messages" in fallback.offer(STORAGE)
+    assert find_fallback(history(repository), repository.snapshot, third.id, []) is None
+    untrusted = find_fallback(history(repository), repository.snapshot, third.id, [], allow_unsigned=True)
     assert untrusted is not None
     assert untrusted.offer(STORAGE, allow_unsigned=True).endswith("snapshot='1-coordinator-1', allow_unsigned=True)")
 
@@ -112,10 +112,10 @@ def test_one_that_there_is_no_time_to_read_is_offered_with_the_command_that_prov
     made: tuple[FaultyStore, Repository, list[Snapshot]],
 ) -> None:
     _, repository, (_, second, third) = made
-    detour = find_detour(history(repository), repository.snapshot, third.id, [KEY.public], within_s=-1.0)
-    assert detour is not None
-    assert (detour.older.id, detour.proved) == (second.id, False)
-    assert detour.offer(STORAGE).endswith(
+    fallback = find_fallback(history(repository), repository.snapshot, third.id, [KEY.public], within_s=-1.0)
+    assert fallback is not None
+    assert (fallback.older.id, fallback.proved) == (second.id, False)
+    assert fallback.offer(STORAGE).endswith(
         "`rayshot verify /shots --system bank --snapshot 1-coordinator-2 --read-data`"
     )
 

@@ -4,7 +4,6 @@ import pytest
 
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.collector_events import ProcessEnded, ProcessJoined, SnapshotWanted
-from rayshot.protocol.cut import Record
 from rayshot.protocol.events import (
     BatchAcknowledged,
     BatchArrived,
@@ -16,6 +15,7 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.protocol.record import Record
 
 OWN = SnapshotId(1, COORDINATOR, 1)
 
