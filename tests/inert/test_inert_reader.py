@@ -429,10 +429,10 @@ def test_a_memoryview_in_a_state_is_shown_by_its_bytes():
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("rayshot.inert.record HandleRecord", HandleRecord),
-        ("rayshot.inert.record Inert", Inert),
-        ("rayshot.inert.times Zone", Zone),
-        ("rayshot.inert.times ZonedTime", ZonedTime),
+        ("rayshot.format.inert_record HandleRecord", HandleRecord),
+        ("rayshot.format.inert_record Inert", Inert),
+        ("rayshot.format.inert_times Zone", Zone),
+        ("rayshot.format.inert_times ZonedTime", ZonedTime),
         ("rayshot.model.dead_letters DeadLetter", DeadLetter),
     ],
 )
