@@ -6,12 +6,20 @@ from typing import Any
 
 from rayshot.errors import CodeMismatch
 
+MOVED_MODULES = {
+    "rayshot.format.inert_record": "rayshot.inert.record",
+    "rayshot.format.inert_times": "rayshot.inert.times",
+    "rayshot.runtime.ray.plain_handles": "rayshot.runtime.door.plain_handles",
+}
+"""Where what older snapshots hold by the name of a module of rayshot is now."""
+
 
 def find_global(module: str, name: str) -> Any:
     """The object with that qualified name in a module; None if there is no such object.
 
     Raises CodeMismatch if the module exists but fails during its import.
     """
+    module = MOVED_MODULES.get(module, module)
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:

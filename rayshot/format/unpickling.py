@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from rayshot.format.classes_by_value import ClassMakers, Names
 from rayshot.format.exceptions import fill_leniently, make_leniently
+from rayshot.format.global_names import MOVED_MODULES, find_global
 from rayshot.format.late_keys import REFUSALS, LateKeys
 from rayshot.format.object_state import fill, lent
 from rayshot.format.references import plain_handles
@@ -36,7 +37,8 @@ def unpickle(
         return _LenientUnpickler(stream, buffers, names, own).load()
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
-    except (*REFUSALS, AssertionError):  # the last is Ray's, which cannot make a handle in another cluster
+    except (*REFUSALS, AssertionError, ModuleNotFoundError):
+        # An assertion of Ray's, which cannot make a handle in another cluster; or a module that an older rayshot had.
         return _LenientUnpickler(stream, buffers, names or {}, own).load()
 
 
@@ -91,6 +93,8 @@ class _Moved:
 
     def find(self, module: str, name: str) -> Any:
         """What stands for this global; None if it did not move."""
+        if module in MOVED_MODULES:
+            return find_global(module, name)
         moved = self._names.get(f"{module}.{name}")
         return self._makers.find(module, name) if moved is None else moved
 

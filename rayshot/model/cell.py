@@ -6,6 +6,7 @@ A cell holds the actor's state; its port transports the messages.
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from rayshot.errors import (
@@ -207,11 +208,10 @@ class Cell:
         if self.told is not None:
             self.told("__init__")
         self.constructing = True
-        try:
+        with ExitStack() as unborn:
+            unborn.callback(setattr, self, "specification", None)
             self.to_completion(self.instance.__init__)(*args, **kwargs)
-        except BaseException:
-            self.specification = None  # not born after all
-            raise
+            unborn.pop_all()
         self.constructing = False
 
     def to_completion(self, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from rayshot.errors import BadState
+from rayshot.format.pickling import load_state
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
 from rayshot.inert.record import HandleRecord, Inert
@@ -438,4 +439,4 @@ def test_a_memoryview_in_a_state_is_shown_by_its_bytes():
 )
 def test_an_older_snapshot_finds_what_programs_have_got_by_its_old_name(name, kind):
     """A program may have sent to an actor what it read in a snapshot, and the actor may have kept it."""
-    assert pickle.loads(b"c" + name.replace(" ", "\n").encode() + b"\n.") is kind
+    assert load_state(b"c" + name.replace(" ", "\n").encode() + b"\n.") is kind

@@ -1,7 +1,6 @@
 """Handles of plain Ray actors, Ray's queues and pools in states and messages: elsewhere they say what is missing."""
 
 import copy
-import importlib
 import json
 import re
 import subprocess
@@ -156,11 +155,11 @@ def test_every_use_of_what_stands_for_a_handle_says_what_to_do(use):
 
 
 def test_a_handle_of_an_older_snapshot_is_read_by_the_name_that_it_has_there(monkeypatch):
-    stands = plain_handle(*ELSEWHERE)
-    older = importlib.import_module("rayshot.runtime.ray.plain_handles")
-    assert older.plain_handle is plain_handle
-    monkeypatch.setattr(plain_handle, "__module__", older.__name__)
-    stream = dump_state([stands], "desk").stream
+    stands, older = plain_handle(*ELSEWHERE), "rayshot.runtime.ray.plain_handles"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, older, sys.modules[plain_handle.__module__])
+        patch.setattr(plain_handle, "__module__", older)
+        stream = dump_state([stands], "desk").stream
     assert b"rayshot.runtime.ray" in stream
     assert load_state(stream) == [stands]
     assert reader.read(stream)[0].state["class"] == "shop.Side"

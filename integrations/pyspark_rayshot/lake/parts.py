@@ -6,6 +6,7 @@ thrown away with the batch.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -115,11 +116,10 @@ def write_part(keys: Sequence[EncryptionKey], task: Task) -> Done | RayshotError
     part = task.part
     try:
         file = RowFile(task.file, TABLES[part.table].schema)
-        try:
+        with ExitStack() as failed:
+            failed.callback(file.abandon)
             file.add(part.batches(keys))
-        except BaseException:
-            file.abandon()
-            raise
+            failed.pop_all()
         return Done(file.close(), part.heads if isinstance(part, ChangesPart) else {})
     except (RayshotError, OSError) as error:
         return error

@@ -167,12 +167,11 @@ class LakeWriter:
     @contextmanager
     def _staging(self) -> Iterator[Staging]:
         staging = Staging(self._folder)
-        try:
+        with ExitStack() as failed:
+            failed.callback(staging.give_up)
+            failed.callback(setattr, self, "_life", None)  # it may have seen snapshots that are not committed
             yield staging
-        except BaseException:
-            self._life = None  # it may have seen snapshots that are not committed
-            staging.give_up()
-            raise
+            failed.pop_all()
 
     def _stage(
         self, staging: Staging, todo: Sequence[CommitRecord], gaps: Sequence[CommitRecord], system: SystemView

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rayshot.errors import SystemRecovering, SystemStopped
@@ -39,17 +40,19 @@ class Incarnation:
 
         Raises HookFailed. If the hook does not end, end this process: another one takes its place.
         """
-        process, worker = self.process, self.worker
-        worker.start()
-        try:
-            worker.tell_of_restore()
-        except BaseException:
-            with process.runner.lock:
-                process.shut(SystemStopped(f"actor {process.name!r} could not be loaded"))
-            if not worker.join(HANDLER_S):
-                log.exception("%s: its process ends", process.name)
-                end_process(1)
-            raise
+        self.worker.start()
+        with ExitStack() as failed:
+            failed.callback(self._give_up, end_process)
+            self.worker.tell_of_restore()
+            failed.pop_all()
+
+    def _give_up(self, end_process: Callable[[int], object]) -> None:
+        process = self.process
+        with process.runner.lock:
+            process.shut(SystemStopped(f"actor {process.name!r} could not be loaded"))
+        if not self.worker.join(HANDLER_S):
+            log.error("%s: its hook does not end, so its process ends", process.name)
+            end_process(1)
 
     def leave(self, why: SystemRecovering, end_process: Callable[[int], object] = os._exit) -> None:
         """Work no more. If a handler or the hook does not end in time, end this process: another takes its place.

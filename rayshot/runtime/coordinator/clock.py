@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from rayshot.runtime.door.survived_errors import survived
+
 log = logging.getLogger("rayshot")
 TICK_S = 0.02
 
@@ -15,9 +17,7 @@ def start_clock(system: str, tick: Callable[[float], None]) -> None:
     def run() -> None:
         while True:
             time.sleep(TICK_S)
-            try:
+            with survived("the clock of system %r failed once, a defect of rayshot", system):
                 tick(time.monotonic())
-            except Exception:
-                log.exception("the clock of system %r failed once, a defect of rayshot", system)
 
     threading.Thread(target=run, name="rayshot-clock", daemon=True).start()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from rayshot.protocol.cut import Cut
+from rayshot.runtime.door.survived_errors import survived
 
 log = logging.getLogger("rayshot")
 CLOSE_S = 20.0
@@ -49,10 +50,8 @@ class CommitQueue:
                 self._do(left)
 
     def _do(self, work: Callable[[], None]) -> None:
-        try:
+        with survived("what was to be done between two commits failed, a defect of rayshot"):
             work()
-        except Exception:
-            log.exception("what was to be done between two commits failed, a defect of rayshot")
 
     def _write(self, cut: Cut) -> None:
         try:

@@ -13,6 +13,7 @@ from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.state import gone
+from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.initiation import some_names
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class DriverWatch:
 
     def _keep_notes(self, noted: set[str]) -> None:
         while True:
-            try:
+            with survived("the notes of drivers cannot be written now", level=logging.INFO):
                 self._hear_of_drivers()
                 for name in self._places.keys() - noted:
                     self._notes.put(name, self._places[name])
@@ -109,8 +110,6 @@ class DriverWatch:
                     self._deaths.pop(name, None)
                     self._notes.remove(name)
                     noted.remove(name)
-            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-                log.info("the notes of drivers cannot be written now: %r", error)
             self._look_now.wait(LOOK_S)
             self._look_now.clear()
 

@@ -53,6 +53,7 @@ from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
@@ -451,10 +452,8 @@ class Healer:
     # Looking ---------------------------------------------------------------------------------------------------
 
     def _look_in_peace(self) -> None:
-        try:
+        with survived("system %r: nobody looks for silent hosts now", self._settings.system):
             self._look()
-        except Exception:
-            log.exception("system %r: nobody looks for silent hosts now", self._settings.system)
 
     def _look(self) -> None:
         """Find hosts and vaults that are silent.

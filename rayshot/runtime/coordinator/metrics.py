@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.door.metrics import make_metric, takes_metrics_here
+from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.states import STATES
 
 log = logging.getLogger("rayshot")
@@ -222,10 +223,8 @@ class Metrics:
             log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
             return
         while not self._over.is_set():
-            try:
+            with survived("the metrics of system %r could not be told once", self._labels["system"]):
                 self._tell(*self.samples(time.monotonic()))
-            except Exception:
-                log.exception("the metrics of system %r could not be told once", self._labels["system"])
             self._over.wait(PAUSE_S)
 
     def samples(self, now: float) -> list[Sample]:

@@ -14,6 +14,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.record import Record
 from rayshot.runtime.door import door
+from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.reports import unpack_head
 
 log = logging.getLogger("rayshot")
@@ -107,7 +108,5 @@ class ReportIntake:
                 while (more := self._arrived.get_nowait()) is not None:
                     arrived.append(more)
                 self._arrived.put(None)
-            try:
+            with survived("records could not be taken, a defect of rayshot, and their snapshots will time out"):
                 self._take([Arrived(*unpack_head(one.head), one.body) for one in arrived])
-            except Exception:
-                log.exception("records could not be taken, a defect of rayshot: their snapshots will time out")

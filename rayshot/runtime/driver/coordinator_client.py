@@ -44,6 +44,10 @@ class CoordinatorClient:
         self.session = session
         self._maker = maker
 
+    def open_again(self) -> None:
+        """Its system could not be shut down: it asks on."""
+        self.closed = False
+
     def check_open(self) -> None:
         """Raise SystemStopped if this driver has shut the system down, or its program has left the Ray cluster."""
         if self.closed:

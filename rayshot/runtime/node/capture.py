@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +125,10 @@ class CaptureChild:
         return self._outcome
 
     def _wait(self, deadline: float) -> Captured | StateNotSerializable:
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.discard)
             self._read(deadline)
-        except BaseException:
-            self.discard()
-            raise
+            failed.pop_all()
         status = self._reap()
         match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
             case [True, "pickle" | "cloudpickle" as codec, list(sizes), bool(apart), bytes(shapes)]:

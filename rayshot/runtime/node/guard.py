@@ -14,6 +14,7 @@ from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.door.silence import Silence
 from rayshot.runtime.door.state import runs_here
+from rayshot.runtime.door.survived_errors import survived
 
 log = logging.getLogger("rayshot")
 LOOK_S = 2.0
@@ -35,10 +36,8 @@ class Guard:
     def _run(self) -> None:
         while True:
             time.sleep(LOOK_S)
-            try:
+            with survived("nobody looks after the coordinator of system %r now", self._system, level=logging.INFO):
                 self.look(time.monotonic())
-            except Exception as error:  # noqa: BLE001 - Ray's control service may not answer now, with any error
-                log.info("nobody looks after the coordinator of system %r now: %r", self._system, error)
 
     def look(self, now: float) -> None:
         """Ask the coordinator if it is due at `now`, by time.monotonic, and is here. Does not wait for the answer."""

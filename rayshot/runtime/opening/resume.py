@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from rayshot.errors import ConfigError, SnapshotNotFound
@@ -174,13 +175,12 @@ def _find_running(name: str) -> Any | None:
 
 
 def _begin(system: System, begin: Callable[[System], object]) -> System:
-    try:
+    with ExitStack() as failed:
+        failed.callback(system.shutdown)
+        failed.callback(log.warning, "system %r could not begin: what it has made is taken down", system.name)
         begin(system)
         system.begun()
-    except BaseException:
-        log.warning("system %r could not begin: what it has made is taken down", system.name)
-        system.shutdown()
-        raise
+        failed.pop_all()
     if not system.actors():
         log.warning(
             "system %r begins with no actors, and from now on is restored with none: `begin` has made none, or the "

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -479,11 +480,10 @@ class System:
         ports.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if door.is_joined() and self._port.session.left is None:  # else Ray would look in another cluster
-            try:
+            with ExitStack() as failed:  # Ray's control service may not answer now
+                failed.callback(self._client.open_again)
                 take_down(self.name, self._client.coordinator, self.incarnation)
-            except BaseException:  # Ray's control service may not answer now
-                self._client.closed = False
-                raise
+                failed.pop_all()
 
     def learn_why_stopped(self) -> None:
         """The system is stopped: from now on each request to it raises an error that says why."""

@@ -1,3 +1,0 @@
-"""As `inert_record`."""
-
-from rayshot.inert.times import Zone, ZonedTime  # noqa: F401 - for their names

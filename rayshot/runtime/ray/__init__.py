@@ -1,1 +1,0 @@
-"""A name that older snapshots hold."""
