@@ -8,6 +8,9 @@ from rayshot.runtime.door import door
 from tests.fake.reference import Reference, Value, packed, unpacked
 from tests.fake.threads import Present, schedule
 
+CONNECT_S = 20.0
+"""After so many seconds a caller that has no connection to a process that is stopped finds that it gets none."""
+
 
 class Marks(NamedTuple):
     """What `door.method` says of a method."""
@@ -91,14 +94,28 @@ class Call:
             self.fail(failed.error)
         elif process.is_gone:
             self.fail(process.death)
+        elif process.works and process.run.is_stopped and self.caller not in process.run.callers:
+            self._connect(process.run)
         elif process.works:
             self.run = process.run
+            self.run.callers.add(self.caller)
             self.attempt += 1
             process.run.take(self, self.attempt)
         elif process.is_away and not self.marks.again:
             self._lost()
         else:
             process.waiting.append(self)
+
+    def _connect(self, run):
+        """Its caller has no connection to this process, which is stopped."""
+        run.connecting.append(self)
+
+        def give_up():
+            if self in run.connecting and self._is_open:
+                run.connecting.remove(self)
+                self._lost()
+
+        schedule().at(schedule().now_s + CONNECT_S, give_up)
 
     def _lost(self):
         if self.marks.again:

@@ -205,6 +205,15 @@ class Cluster:
             for value in [value for value in self.values.values() if value.owner is run]:
                 self.schedule.later(value.owner_died)
 
+    def go_on(self, run):
+        """A process goes on that was stopped: it stood still, and was not dead."""
+        run.is_stopped = False
+        for thread in run.postponed:
+            self.schedule.later(lambda thread=thread: None if thread.is_dead else self.schedule.run(thread))
+        for call in run.connecting:
+            self.schedule.later(call.arrive)
+        run.postponed, run.connecting = [], []
+
     def end_here(self):
         """The process that acts now ends itself."""
         self.die(self.here.process)

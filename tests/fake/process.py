@@ -22,12 +22,17 @@ class Group:
 
 
 class Run:
-    """A process from its start to its death. Nothing of it runs behind that, not even a `finally`."""
+    """A process from its start to its death. Nothing of it runs behind that, not even a `finally`.
+
+    While it `is_stopped`, as after SIGSTOP, its threads are `postponed`. `callers` have a connection to it, and
+    calls of others are `connecting`.
+    """
 
     def __init__(self, process, node, number):
         self.process, self.node, self.number = process, node, number
         self.worker = f"{next(_numbers):056x}"
-        self.is_dead = False
+        self.is_dead = self.is_stopped = False
+        self.postponed, self.connecting, self.callers = [], [], set()
         self.instance = None
         self.threads = {}
         self.groups = {name: Group(limit) for name, limit in process.groups.items()}

@@ -171,7 +171,10 @@ class Schedule:
             self.run(thread)
 
     def run(self, thread):
-        """Let a thread run until it waits."""
+        """Let a thread run until it waits. One of a process that is stopped runs when that goes on."""
+        if thread.run.is_stopped:
+            thread.run.postponed.append(thread)
+            return
         before, self.current = self.current, thread
         thread.enter()
         try:

@@ -250,7 +250,7 @@ def test_a_handle_that_a_thread_uses_during_the_restore_finds_its_actor_there(ne
 
     def use():
         while not over.is_set():
-            with contextlib.suppress(SystemDown):  # until the new life begins
+            with contextlib.suppress(SystemDown, ray.exceptions.ActorDiedError):  # until the new life begins
                 found.append(ray.get(alice.read.remote()))
 
     with ThreadPoolExecutor() as pool:
