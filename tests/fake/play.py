@@ -198,6 +198,8 @@ class Play:
         for reference, wanted in self.calls:
             try:
                 value = door.get(reference, timeout=600)
+            except door.TimedOut:
+                raise AssertionError(f"call {wanted} is not answered") from None
             except door.NotReached:
                 continue  # its till died, and the outcome with it
             assert value == wanted

@@ -1,8 +1,4 @@
-"""Wrong drivers of a system that goes back: programs that do what chance says notice each of them.
-
-A mistake counts as noticed where an assertion fails, of the play or of the code. Any other error says that the change
-does not fit the code any more. So does a failure of its twin: the same change, with the right behaviour.
-"""
+"""Wrong drivers of a system that goes back: random programs notice each of them. See `tests.fake.mistakes`."""
 
 import pytest
 
@@ -10,27 +6,21 @@ from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.runtime.driver.channel import DriverChannel
 from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.succession import Succession
+from tests.fake.mistakes import Mistakes
 from tests.runtime.going_back import going_back
 from tests.runtime.test_runtime_going_back_at_random import Play
 
-SEEDS = 60
-MISTAKES = {}
+
+def play(seed):
+    with going_back("alice", "bob") as world:
+        played = Play(world, seed)
+        played.run(250)
+        played.check()
+        played.check_rest()
 
 
-def mistake(owner, method):
-    """The function stands in for a method. It gets `wrong`, the method, and the method's own arguments.
-
-    Where `wrong` is false it must do what the method does.
-    """
-
-    def register(change):
-        def put_in(patch, *, wrong):
-            right = getattr(owner, method)
-            patch.setattr(owner, method, lambda *arguments: change(wrong, right, *arguments))
-
-        MISTAKES[change.__name__] = put_in
-
-    return register
+MISTAKES = Mistakes(play, 60)
+mistake = MISTAKES.mistake
 
 
 @mistake(DriverChannel, "roll_back")
@@ -84,30 +74,12 @@ def a_snapshot_releases_all_that_was_told(wrong, release, self, last):
     release(self, max(last, self.transported - 1) if wrong else last)
 
 
-@pytest.fixture(params=MISTAKES)
-def play(request):
-    def play(seed, *, wrong):
-        with pytest.MonkeyPatch.context() as patch:
-            MISTAKES[request.param](patch, wrong=wrong)
-            with going_back("alice", "bob") as world:
-                play = Play(world, seed)
-                play.run(250)
-                play.check()
-                play.check_rest()
-
-    return play
-
-
 @pytest.mark.sampled("more cases of one kind", keeps=6)
-def test_a_wrong_driver_is_noticed(play):
-    for seed in range(SEEDS):
-        try:
-            play(seed, wrong=True)
-        except AssertionError:
-            return
-    pytest.fail(f"it survived {SEEDS} plays")
+@pytest.mark.parametrize("name", [*MISTAKES])
+def test_a_wrong_driver_is_noticed(name):
+    MISTAKES.check_noticed(name)
 
 
-def test_its_twin_with_the_right_behaviour_is_not(play):
-    for seed in range(SEEDS):
-        play(seed, wrong=False)
+@pytest.mark.parametrize("name", [*MISTAKES])
+def test_its_twin_with_the_right_behaviour_is_not(name):
+    MISTAKES.check_twin(name)
