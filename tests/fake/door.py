@@ -43,7 +43,7 @@ from rayshot.runtime.door import (
     sigterm,
     state,
 )
-from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.node.proofs import NodeProofs
 from tests.fake import threads
 from tests.fake.cluster import Cluster
@@ -156,7 +156,7 @@ def _replaced():
     for function in (Incarnation.begin, Incarnation.leave):
         assert function.__defaults__ == (os._exit,)
         found.append((function, "__defaults__", (lambda _code: Present.cluster.end_here(),)))
-    found.append((Silence.__init__, "__defaults__", (None, _asking("kill"))))
+    found.append((FailureDetector.__init__, "__defaults__", (None, _asking("kill"))))
     found.append((Coroutines, "enter", lambda _self: None))  # a loop has three open files
     found.append((NodeProofs, "_try", lambda *_: TrialAnswer("unproved", "nothing is tried on the fake")))
     return found

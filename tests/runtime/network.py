@@ -24,7 +24,7 @@ from rayshot.protocol.collector_events import (
 from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import GROUPS
-from rayshot.runtime.coordinator.notices import notice
+from rayshot.runtime.coordinator.actor_notices import notice
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name, coordinator_name
 from rayshot.runtime.wire.host_identity import Joined

@@ -110,7 +110,7 @@ def test_a_host_that_cannot_be_reached_load_after_load_is_killed_when_it_was_sil
     with loader._lock:
         loader.start({"alice": SimpleNamespace(specification=SimpleNamespace(reloads_in_place=True))}, silent_s=30.0)
     loader.left["alice"] = Living(host, "alice", {})
-    loader._silence._kill = killed.append
+    loader._detector._kill = killed.append
     life = SimpleNamespace(identity=lambda: None, issuer="issuer")
     for now in range(0, 60, 5):  # each load fails sooner than a silent process is killed
         loader.load(LoadProcess(2, "alice", 1), life)

@@ -379,9 +379,9 @@ def test_a_process_that_is_stopped_is_killed_and_counts_as_dead(new_system):
     system, _ = started(new_system)
 
     def shorten(_):
-        from rayshot.runtime.door import silence
+        from rayshot.runtime.door import failure_detector
 
-        silence.ASK_S, silence.SILENT_S = 0.5, 3.0
+        failure_detector.ASK_S, failure_detector.SILENT_S = 0.5, 3.0
 
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     pid = pid_of(system, "post1")
@@ -401,9 +401,9 @@ def test_a_new_process_that_is_stopped_while_it_loads_is_replaced(new_system, tm
 
     def shorten(_):
         from rayshot.runtime.coordinator import loader
-        from rayshot.runtime.door import silence
+        from rayshot.runtime.door import failure_detector
 
-        silence.ASK_S, loader.LOAD_SILENT_S = 0.5, 3.0
+        failure_detector.ASK_S, loader.LOAD_SILENT_S = 0.5, 3.0
 
     ray.get(system._identity.coordinator.__ray_call__.remote(shorten))
     kill(system, "stops")

@@ -27,10 +27,10 @@ from rayshot.runtime.door import door, here
 from rayshot.runtime.door.functions import be_actor, name_in_logs
 from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.host_identity import Abandoned, ActorOffer, HostIdentity, Stop
-from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.orders import Issuer, order
 from rayshot.runtime.wire.packets import PacketAnswer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.wire.reports import Body
+from rayshot.runtime.wire.tagged_results import with_news
 
 if TYPE_CHECKING:
     from rayshot.runtime.actor.loading import LoadPlan

@@ -20,13 +20,13 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import ProcessQuiet
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId
+from rayshot.runtime.coordinator.actor_notices import notice
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.drain_watch import DrainWatch
 from rayshot.runtime.coordinator.driver_watch import DriverWatch
 from rayshot.runtime.coordinator.enrolment import Enrolment
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.coordinator.members import Living
-from rayshot.runtime.coordinator.notices import notice
 from rayshot.runtime.coordinator.notifications import CALLS_MAX, hold_s
 from rayshot.runtime.coordinator.requests import Committed, PendingRequest, SnapshotRequest
 from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress

@@ -52,7 +52,7 @@ from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
@@ -118,7 +118,7 @@ class Healer:
         self._spares = Spares(settings.system, settings.failure.spares, settings.hash_seed)
         self._loader = Loader(self._spares, self.lock, self._work.put, self._hear_of_load, self._is_wanted)
         self._options: dict[str, Mapping[str, Any]] = {}
-        self._silence, self._silence_of_vaults = Silence(), Silence(kill=door.restart)
+        self._detector, self._vault_detector = FailureDetector(), FailureDetector(kill=door.restart)
         self._writer = new_writer(owner)
         self._dead_then: frozenset[str] = frozenset()
         self._reports: deque[RecoveryReport] = deque(maxlen=REPORTS_KEPT)
@@ -467,7 +467,7 @@ class Healer:
             if late := self._loader.why_late(now, self._patience_s):
                 self.hear(PatienceOver(life.incarnation, late))
         elif life.heals and self._machine.phase is Phase.RUNNING:
-            self._silence.look(life.members.hosts | self._spares.ready, now)
-            self._silence_of_vaults.look(life.members.vaults, now)
+            self._detector.look(life.members.hosts | self._spares.ready, now)
+            self._vault_detector.look(life.members.vaults, now)
             if life.runner.committed is not None and (modules := life.committer.modules) is not None:
                 self._spares.keep(life.incarnation, modules, now)

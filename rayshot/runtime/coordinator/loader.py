@@ -17,7 +17,7 @@ from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
-from rayshot.runtime.door.silence import Silence
+from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.wire.initiation import some_names
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Loader:
         self._loads: dict[str, _Load] = {}
         self._was_spare: set[str] = set()
         """Who got a spare process in this life. If that is silent, the next may be too, so nobody gets a second one."""
-        self._silence = Silence()
+        self._detector = FailureDetector()
         self._newest_at = 0.0
 
     def start(self, plans: "Mapping[str, LoadPlan]", silent_s: float | None = None) -> None:
@@ -79,7 +79,7 @@ class Loader:
         """
         assert self._lock.is_held, "a life is loaded under the lock"
         self.plans, self._newest_at = plans, time.monotonic()
-        self._silence = Silence(LOAD_SILENT_S if silent_s is None else silent_s)
+        self._detector = FailureDetector(LOAD_SILENT_S if silent_s is None else silent_s)
         for each in (self._loads, self.starts, self.causes, self._was_spare):
             each.clear()
 
@@ -215,7 +215,7 @@ class Loader:
         with self._lock:
             hosts = {name: living.host for name, living in self.left.items()}
             hosts |= {name: load.host for name, load in self._loads.items() if load.has_room}
-        self._silence.look(hosts, now)
+        self._detector.look(hosts, now)
 
     def why_late(self, now: float, patience_s: float) -> str:
         """Which processes have found no room, if no load was answered for so many seconds; else ""."""

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from rayshot.runtime.door import door, notes
+from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.door.naming import find_coordinator
-from rayshot.runtime.door.silence import Silence
 from rayshot.runtime.door.state import runs_here
 from rayshot.runtime.door.survived_errors import survived
 
@@ -27,7 +27,7 @@ class Guard:
 
     def __init__(self, system: str) -> None:
         self._system = system
-        self._silence = Silence(SILENT_S, self._replace)
+        self._detector = FailureDetector(SILENT_S, self._replace)
 
     def start(self) -> None:
         """Begin to look, on a thread of its own."""
@@ -43,7 +43,7 @@ class Guard:
         """Ask the coordinator if it is due at `now`, by time.monotonic, and is here. Does not wait for the answer."""
         coordinator = find_coordinator(self._system)
         here = coordinator is not None and runs_here(coordinator)
-        self._silence.look({f"the coordinator of {self._system!r}": coordinator} if here else {}, now)
+        self._detector.look({f"the coordinator of {self._system!r}": coordinator} if here else {}, now)
 
     def _replace(self, coordinator: Any) -> None:
         notes.of_silence(self._system).put("at", str(time.time()).encode())

@@ -27,7 +27,7 @@ class _Question:
     answer: Any
 
 
-class Silence:
+class FailureDetector:
     """Asks hosts whether they live, and kills those that stay silent for `silent_s` seconds, by default SILENT_S."""
 
     def __init__(self, silent_s: float | None = None, kill: Callable[[Any], None] = door.kill) -> None:

@@ -11,8 +11,8 @@ import ray
 
 from rayshot.errors import SnapshotAborted
 from rayshot.runtime.door import notes
+from rayshot.runtime.door.failure_detector import ASK_S, FailureDetector
 from rayshot.runtime.door.naming import find_coordinator, named_actors, prefix
-from rayshot.runtime.door.silence import ASK_S, Silence
 from rayshot.runtime.door.state import runs_here
 from rayshot.runtime.node import guard
 from rayshot.runtime.node.guard import SILENT_S, Guard
@@ -39,13 +39,13 @@ def silent(cluster):
 
 def test_who_stood_still_itself_asks_anew_before_it_takes_others_for_silent(silent):
     killed = []
-    silence = Silence(30.0, killed.append)
-    silence.look({"greeter": silent}, 100.0)
+    detector = FailureDetector(30.0, killed.append)
+    detector.look({"greeter": silent}, 100.0)
     for now in range(500, 530):
-        silence.look({"greeter": silent}, now)
+        detector.look({"greeter": silent}, now)
     assert killed == []
     for now in (530.0, 531.0):  # it dies a while after it was killed
-        silence.look({"greeter": silent}, now)
+        detector.look({"greeter": silent}, now)
     assert killed == [silent]
 
 
@@ -106,10 +106,10 @@ def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if
     system, posts = started(new_system)
 
     def shorten(vault):
-        from rayshot.runtime.door import silence
+        from rayshot.runtime.door import failure_detector
         from rayshot.runtime.node import guard
 
-        guard.LOOK_S, silence.ASK_S, vault._guard._silence._silent_s = 0.2, 0.5, 3.0
+        guard.LOOK_S, failure_detector.ASK_S, vault._guard._detector._silent_s = 0.2, 0.5, 3.0
 
     (vault,) = (found for name, found in named_actors(prefix(system.name)).items() if "/vault/" in name)
     ray.get(vault.__ray_call__.remote(shorten))
@@ -141,9 +141,9 @@ def test_a_vault_that_is_stopped_is_replaced_and_snapshots_go_on(new_system):
     system, posts = started(new_system)
 
     def shorten(coordinator):
-        from rayshot.runtime.door import silence
+        from rayshot.runtime.door import failure_detector
 
-        silence.ASK_S, coordinator._healer._silence_of_vaults._silent_s = 0.5, 3.0
+        failure_detector.ASK_S, coordinator._healer._vault_detector._silent_s = 0.5, 3.0
 
     ray.get(find_coordinator(system.name).__ray_call__.remote(shorten))
     (vault,) = (found for name, found in named_actors(prefix(system.name)).items() if "/vault/" in name)
