@@ -93,7 +93,7 @@ def _told_faster(system: rayshot.System, told: list[float]) -> Iterator[None]:
 
 
 def _tell(coordinator: Any) -> float:
-    metrics, began = coordinator._life._metrics, time.perf_counter()  # noqa: SLF001 - a coordinator offers no call for it
+    metrics, began = coordinator._life.metrics, time.perf_counter()  # noqa: SLF001 - a coordinator offers no call for it
     metrics._ask_at = 0.0  # noqa: SLF001
     metrics._tell(*metrics.samples(time.monotonic()))  # noqa: SLF001
     return time.perf_counter() - began
