@@ -185,7 +185,7 @@ class Play:
         assert session.budget.used == 0
         assert session.machine._calls._numbers == {}
         assert session.calls._fetched_again == {}
-        assert list(session.creations._kept) == []
+        assert list(session.creations._retained) == []
         for name, host in self.world.hosts.items():
             assert name in self.world.ended or host.process.outcomes == {}, f"{name} keeps outcomes of nobody"
 

@@ -30,7 +30,7 @@ def test_all_keys_are_found_behind_a_kill_and_a_restore_elsewhere(new_system, sp
     system = new_system("bank", hash_seed=7, failure=rayshot.FailureConfig(spares=spares))
     actor = index("first")
     actor.make.tell("second")
-    eventually(lambda: found(system) == {"first": 100, "second": 100})
+    eventually(lambda: found(system) == {"first": 100, "second": 100}, 60)  # two processes start
     assert system.snapshot().manifest.stats["hash_seed"] == 7
     eventually(lambda: report(system)["spares"] == spares, 60)
     before = pid_of(system, "first")
