@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from ray.cluster_utils import Cluster
+from ray.experimental import internal_kv
 
 from tests.processes import ROOT
 
@@ -18,9 +19,12 @@ def two_clusters():
     clusters = [
         Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False}) for _ in range(2)
     ]
+    client = internal_kv.internal_kv_get_gcs_client()
     yield [cluster.address for cluster in clusters]
     for cluster in clusters:
         cluster.shutdown()
+    if client is not None:  # it takes the store from this process too, which is in another cluster
+        internal_kv._initialize_internal_kv(client)
 
 
 def run(step, cluster, storage):
