@@ -376,4 +376,4 @@ def test_a_driver_that_asks_much_keeps_what_no_durable_cut_holds_and_no_more(dri
         driver.handle(answered("p", number))
         if number % 10 == 0:
             driver.handle(CutCommitted(SnapshotId(1, "coordinator", number), {"p": number}, received={"p": number}))
-    assert (len(driver._answers), len(driver._channels["p"].kept)) == (0, 0)
+    assert (len(driver._answers), len(driver._channels["p"].retained)) == (0, 0)
