@@ -37,8 +37,10 @@ def unpickle(
         return _LenientUnpickler(stream, buffers, names, own).load()
     try:
         return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
-    except (*REFUSALS, AssertionError, ModuleNotFoundError):
+    except (*REFUSALS, AssertionError, ModuleNotFoundError) as error:
         # An assertion of Ray's, which cannot make a handle in another cluster; or a module that an older rayshot had.
+        if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("rayshot."):
+            raise
         return _LenientUnpickler(stream, buffers, names or {}, own).load()
 
 
