@@ -65,8 +65,8 @@ def find_offer(
 ) -> str:
     """The sentence that tells a person of the fallback from `damaged`, or that there is none.
 
-    `read` opens a snapshot of the `history` of the system in `storage`. One that none of `keys` signed is no fallback,
-    unless `allow_unsigned`. Reads older snapshots, for PROOF_S seconds.
+    `read` opens a snapshot of the `history` of the system in `storage`. A snapshot that none of `keys` signed counts
+    only with `allow_unsigned`. Reads older snapshots, for PROOF_S seconds.
     """
     try:
         fallback = find_fallback(history, read, damaged, keys, allow_unsigned=allow_unsigned)

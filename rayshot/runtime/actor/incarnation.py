@@ -8,6 +8,7 @@ and its sockets.
 import gc
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class Incarnation:
         with process.runner.lock:
             process.shut(SystemStopped(f"actor {process.name!r} could not be loaded"))
         if not self.worker.join(HANDLER_S):
-            log.error("%s: its hook does not end, so its process ends", process.name)
+            log.error("%s: its process ends", process.name, exc_info=sys.exception())
             end_process(1)
 
     def leave(self, why: SystemRecovering, end_process: Callable[[int], object] = os._exit) -> None:
