@@ -44,6 +44,10 @@ class Till:
         return self.got, self.passed
 
 
+def is_till(name):
+    return "/actor/" in name
+
+
 class Play:
     """`told` counts the numbers that each till was told; `calls` are the program's, with their right answers."""
 
@@ -131,14 +135,20 @@ class Play:
 
         Thread(take).start()
 
-    def _kill(self, kind, wanted):
+    def _victim(self, kind, wanted):
+        """A process that works, by its name; None if there is none, or enough has happened to its kind."""
         living = [one for name, one in self.cluster.named.items() if wanted(name) and one.works]
-        if living and self.deaths[kind]:
-            self.deaths[kind] -= 1
-            self.cluster.die(self.chance.choice(living))
+        if not (living and self.deaths[kind]):
+            return None
+        self.deaths[kind] -= 1
+        return self.chance.choice(living)
+
+    def _kill(self, kind, wanted):
+        if (victim := self._victim(kind, wanted)) is not None:
+            self.cluster.die(victim)
 
     def kill_till(self):
-        self._kill("till", lambda name: "/actor/" in name)
+        self._kill("till", is_till)
 
     def kill_coordinator(self):
         self._kill("coordinator", lambda name: name == coordinator_name("bank"))
@@ -158,10 +168,8 @@ class Play:
 
     def stop_till(self):
         """A till stands still. It goes on some time, or is killed as it is silent. Others may die meanwhile."""
-        living = [one for name, one in self.cluster.named.items() if "/actor/" in name and one.works]
-        if living and self.deaths["stop"]:
-            self.deaths["stop"] -= 1
-            run, plan = self.chance.choice(living).run, self.cluster.schedule
+        if (victim := self._victim("stop", is_till)) is not None:
+            run, plan = victim.run, self.cluster.schedule
             run.is_stopped = True
             plan.at(plan.now_s + self.chance.choice([5.0, 30.0, 10_000.0]), lambda: self.cluster.go_on(run))
             if self.chance.random() < 0.5:
