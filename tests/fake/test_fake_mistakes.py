@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from rayshot.protocol.participant import Participant
-from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.runtime.actor import loading
 from rayshot.runtime.actor.channels import ActorChannel
 from rayshot.runtime.actor.host import Host
@@ -92,11 +91,6 @@ def nobody_is_on_the_roster(wrong, add, self, name, *more):
 def what_comes_twice_counts_twice(wrong, arrived, self, batch):
     is_old = batch.first + batch.count - 1 <= self.arrived(batch.sender)
     return arrived(self, replace(batch, first=self.arrived(batch.sender) + 1) if wrong and is_old else batch)
-
-
-@mistake(RetainedCalls, "ask")
-def nobody_asks_for_outcomes_again(wrong, ask, self, receiver, handed, present):
-    return [] if wrong else ask(self, receiver, handed, present)
 
 
 @pytest.mark.sampled("more cases of one kind", keeps=6)
