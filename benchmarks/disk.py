@@ -1,13 +1,13 @@
 """A small disk that becomes full, for `chaos`."""
 
 import errno
-import os
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 from benchmarks.report import NotRun
@@ -24,38 +24,38 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._ballast = folder / "ballast"
-        self._filling: list[threading.Thread] = []
-        self._at_once = threading.Lock()
+        self._holding: threading.Thread | None = None
 
     def fill(self) -> None:
-        """Nothing more can be written for FULL_S seconds: whatever is deleted meanwhile makes no room."""
-        filling = threading.Thread(target=self._hold_full)
-        filling.start()
-        self._filling.append(filling)
+        """It is full, and stays so for FULL_S seconds: whatever is deleted meanwhile makes no room."""
+        self.free()
+        ballast = self._ballast.open("wb", buffering=0)
+        _write_until_full(ballast)
+        self._holding = threading.Thread(target=self._hold_full, args=(ballast,))
+        self._holding.start()
 
     def free(self) -> None:
         """Wait until it is full no more."""
-        for filling in self._filling:
-            filling.join()
+        if self._holding is not None:
+            self._holding.join()
 
-    def _hold_full(self) -> None:
-        with self._at_once:
-            end = time.monotonic() + FULL_S
-            with self._ballast.open("wb", buffering=0) as ballast:
-                while time.monotonic() < end:
-                    for size in (BLOCK, PAGE):
-                        _write_until_full(ballast.fileno(), bytes(size))
-                    time.sleep(REFILL_S)
-            self._ballast.unlink()
+    def _hold_full(self, ballast: FileIO) -> None:
+        end = time.monotonic() + FULL_S
+        with ballast:
+            while time.monotonic() < end:
+                time.sleep(REFILL_S)
+                _write_until_full(ballast)
+        self._ballast.unlink()
 
 
-def _write_until_full(file: int, some: bytes) -> None:
-    try:
-        while True:
-            os.write(file, some)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+def _write_until_full(ballast: FileIO) -> None:
+    for size in (BLOCK, PAGE):
+        try:
+            while True:
+                ballast.write(bytes(size))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
 
 @contextmanager

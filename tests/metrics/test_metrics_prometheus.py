@@ -10,6 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,8 @@ def ask(prometheus: str, query: str) -> list[Any]:
             found: list[Any] = json.load(answer)["data"]["result"]
             return found
     except urllib.error.HTTPError as error:
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return []  # it reads its own data first
         pytest.fail(f"{query}: {error.read().decode()}")
     except (ConnectionError, urllib.error.URLError):
         return []  # it starts
