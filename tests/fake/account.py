@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 import rayshot
+from rayshot.errors import RayshotError
 from rayshot.runtime.door import door
-from tests.fake.threads import Event
+from tests.fake.threads import Event, Thread
 
 NAMES = ("a", "b", "c", "d")
 
@@ -22,6 +23,10 @@ class Account:
         self.balance -= amount
         to.deposit.tell(amount)
 
+    def transfer_behind(self, gate, to, amount):
+        self.wait_at(gate)
+        self.transfer(to, amount)
+
     def deposit(self, amount):
         self.balance += amount
 
@@ -30,6 +35,9 @@ class Account:
 
     def wait_at(self, gate):
         Account.gates[gate].wait()
+
+    def photograph(self):
+        rayshot.current().snapshot()
 
     def leave(self):
         rayshot.current().exit()
@@ -45,3 +53,25 @@ def accounts():
     made = {name: Account.options(name=name).remote(100) for name in NAMES}
     door.get([account.read.remote() for account in made.values()])
     return made
+
+
+def total(snapshot):
+    """All money, in accounts and on its way."""
+    held = sum(state["balance"] for state in snapshot.states().values())
+    channels = snapshot.channels.values()
+    return held + sum(m.args[0] for channel in channels for m in channel.messages if m.method == "deposit")
+
+
+def photograph(system, **settings):
+    """A thread that takes a snapshot, and the list that will have it, or the error of rayshot."""
+    taken = []
+
+    def take():
+        try:
+            taken.append(system.snapshot(**settings))
+        except RayshotError as error:
+            taken.append(error)
+
+    thread = Thread(take)
+    thread.start()
+    return thread, taken

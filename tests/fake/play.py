@@ -8,6 +8,7 @@ from rayshot.errors import NoAnswer, RayshotError, SystemRecovering
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name
+from tests.fake.door import fake
 from tests.fake.schedule import Choices
 from tests.fake.system import begin
 from tests.fake.threads import Thread
@@ -211,3 +212,12 @@ class Play:
             except door.NotReached:
                 continue  # its till died, and the outcome with it
             assert value == wanted
+
+
+def happened(seed):
+    """What can be seen of a play: how often each method was called, and the time at the end."""
+    with fake(nodes=2) as cluster:
+        play = Play(cluster, seed)
+        play.lose_calls()
+        play.run(150)
+        return sorted(cluster.counts.items()), cluster.schedule.now_s

@@ -4,6 +4,7 @@ from itertools import count
 
 from rayshot.keys.signing import new_private_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.opening.start import start
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.keyring import Keyring
@@ -27,3 +28,30 @@ def settings_of(name="bank", *, storage=None, snapshot=None, failure=None, **mor
 def begin(name="bank", **settings):
     """Begin a system, as `rayshot.init` does; the program that acts now is its driver."""
     return System(start(settings_of(name, **settings), KEYRING))
+
+
+def coordinator(cluster):
+    """The process of the bank's; `run.instance` is the coordinator that works now."""
+    return cluster.named[coordinator_name("bank")]
+
+
+def actor(cluster, name):
+    """The process of that actor, whatever life made it."""
+    return next(one for key, one in cluster.named.items() if key.endswith(f"/actor/{name}") and one.works)
+
+
+def await_life(cluster, system, life):
+    """Until that life runs."""
+
+    def runs():
+        now = system.status()
+        assert now.state != "stopped", now.detail
+        return (now.state, now.incarnation) == ("running", life)
+
+    cluster.until(runs)
+
+
+def await_stop(cluster, system):
+    """Until it is stopped; returns why."""
+    cluster.until(lambda: system.status().state == "stopped")
+    return system.status().detail

@@ -6,42 +6,18 @@ from rayshot.errors import ActorDied, ActorNotFound, ConfigError, SnapshotAborte
 from rayshot.format.manifest import FOLLOWS
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.door import door
-from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.opening import system as opening
 from rayshot.runtime.wire.initiation import check_spread
-from tests.fake.account import NAMES, accounts, new_gate
-from tests.fake.door import fake
+from tests.fake.account import NAMES, accounts, new_gate, photograph, total
 from tests.fake.schedule import Choices
-from tests.fake.system import begin
-from tests.fake.threads import Thread
+from tests.fake.system import actor, begin, coordinator
 
 RING = (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"))
-
-
-@pytest.fixture
-def cluster():
-    with fake(nodes=2) as cluster:
-        yield cluster
 
 
 def pay(made, pairs):
     for sender, receiver in pairs:
         made[sender].transfer.tell(made[receiver], 1)
-
-
-def total(snapshot):
-    """All money, in accounts and on its way."""
-    held = sum(state["balance"] for state in snapshot.states().values())
-    channels = snapshot.channels.values()
-    return held + sum(m.args[0] for channel in channels for m in channel.messages if m.method == "deposit")
-
-
-def photograph(system, **settings):
-    """A thread that takes a snapshot, and the list that will have it."""
-    taken = []
-    thread = Thread(lambda: taken.append(system.snapshot(**settings)))
-    thread.start()
-    return thread, taken
 
 
 def test_a_snapshot_that_one_actor_begins_spreads_over_idle_channels_by_its_markers(cluster):
@@ -143,7 +119,7 @@ def test_an_initiator_that_does_not_come_to_it_is_named(cluster):
 
 def tokens(cluster):
     """Of the initiators that were asked to begin, and have not begun."""
-    return list(cluster.named[coordinator_name("bank")].run.instance._life.runner._admission.asked._waiting)
+    return list(coordinator(cluster).run.instance._life.runner._admission.asked._waiting)
 
 
 def chain(system):
@@ -181,7 +157,7 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
 def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(cluster):
     system = begin(failure=FailureConfig(scope="stop"))
     accounts()
-    cluster.die(next(one for name, one in cluster.named.items() if name.endswith("/actor/a")))
+    cluster.die(actor(cluster, "a"))
     with pytest.raises(ActorDied, match="'a'"):
         system.connect("a", "b")
 

@@ -9,9 +9,7 @@ import rayshot
 from rayshot.errors import PoisonMessage, RayshotError
 from rayshot.model.configuration import FailureConfig
 from rayshot.runtime.door import door
-from rayshot.runtime.door.naming import coordinator_name
-from tests.fake.door import fake
-from tests.fake.system import begin
+from tests.fake.system import actor, await_life, await_stop, begin, coordinator
 from tests.fake.threads import Present
 
 
@@ -71,15 +69,10 @@ class Stillborn:
 
 
 @pytest.fixture
-def cluster():
-    Eater.harmless.clear()
-    with fake() as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def fed(cluster):
     """A system with an eater in its only snapshot, that goes back where it dies."""
+
+    Eater.harmless.clear()
 
     def make(on_poison="dead-letter", **options):
         system = begin(failure=FailureConfig(backoff_s=0.0, on_poison=on_poison))
@@ -91,10 +84,6 @@ def fed(cluster):
     return make
 
 
-def kill(cluster, name):
-    cluster.die(next(one for key, one in cluster.named.items() if key.endswith(name) and one.works))
-
-
 def await_letters(cluster, system, *expected):
     """Until it runs, and these are the receivers, numbers and methods of its dead letters."""
 
@@ -104,11 +93,6 @@ def await_letters(cluster, system, *expected):
             return found == set(expected) and system.status().state == "running"
 
     cluster.until(are_there)
-
-
-def await_stop(cluster, system):
-    cluster.until(lambda: system.status().state == "stopped")
-    return system.status().detail
 
 
 def test_it_is_named_when_the_system_stops(cluster, fed):
@@ -128,13 +112,13 @@ def test_it_stays_out_of_later_lives_until_a_snapshot_holds_it_and_is_still_list
     await_letters(cluster, system, letter)
     for _ in range(2):  # to the snapshot before it, then to one behind it
         life = system.status().incarnation
-        kill(cluster, "/actor/eater")
-        cluster.until(lambda life=life: system.status().incarnation == life + 1)
+        cluster.die(actor(cluster, "eater"))
+        await_life(cluster, system, life + 1)
         await_letters(cluster, system, letter)
         assert door.get(eater.read.remote()) == ["pie"]
         for _ in range(2):
             system.snapshot()
-    assert cluster.named[coordinator_name("bank")].run.instance._life.poison.cautions == {}
+    assert coordinator(cluster).run.instance._life.poison.cautions == {}
 
 
 def test_the_actor_whose_call_it_is_gets_an_error(cluster, fed):
@@ -198,10 +182,9 @@ def test_kills_from_outside_take_no_message_out(cluster, fed):
     for life in range(2, 6):
         eater.eat.tell(life)
         cluster.settle()
-        kill(cluster, "/actor/eater")
+        cluster.die(actor(cluster, "eater"))
         if life < 5:
-            cluster.until(lambda life=life: system.status().incarnation == life)
-            system.wait_until_running(60)
+            await_life(cluster, system, life)
             assert door.get(eater.read.remote()) == list(range(2, life + 1))
     why = await_stop(cluster, system)
     assert "led nowhere" in why
@@ -213,8 +196,7 @@ def test_handlers_that_die_once_each_are_not_poison(cluster, fed):
     for name in ("a", "b", "c", "d"):
         eater.die_once.tell(name)
         eater.eat.tell(name)
-    cluster.until(lambda: system.status().incarnation == 5)
-    system.wait_until_running(60)
+    await_life(cluster, system, 5)
     assert door.get(eater.read.remote()) == list("abcd")
     await_letters(cluster, system)
 
@@ -223,7 +205,7 @@ def test_care_ends_with_the_second_snapshot_of_a_life(cluster, fed):
     system, eater = fed()
     eater.eat.tell("poison")
     await_letters(cluster, system, ("eater", 3, "eat"))
-    worker = next(one for key, one in cluster.named.items() if key.endswith("/actor/eater")).run.instance._worker
+    worker = actor(cluster, "eater").run.instance._worker
     assert worker._poison_watch is not None
     for _ in range(2):
         system.snapshot()
@@ -253,7 +235,7 @@ def test_a_coordinator_that_dies_while_an_actor_is_watched_delays_nothing_for_lo
     system, eater = fed()
     eater.eat.tell("poison")
     await_letters(cluster, system, ("eater", 3, "eat"))
-    kill(cluster, coordinator_name("bank"))
+    cluster.die(coordinator(cluster))
     for what in range(100):
         eater.eat.tell(what)
     cluster.schedule.pass_s(60.0)

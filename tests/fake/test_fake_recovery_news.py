@@ -7,19 +7,11 @@ import pytest
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import FailureConfig
 from rayshot.runtime.door import door
-from rayshot.runtime.door.naming import coordinator_name
-from tests.fake.door import fake
 from tests.fake.play import Till
-from tests.fake.system import begin
+from tests.fake.system import actor, begin, coordinator
 from tests.fake.threads import Event, Present
 
 NAMES = ("alice", "bob")
-
-
-@pytest.fixture
-def cluster():
-    with fake(nodes=2) as cluster:
-        yield cluster
 
 
 def started(**failure):
@@ -38,7 +30,7 @@ def system(cluster):
 def recover(cluster, system, name="alice", *, committed=True):
     """An actor dies, and the system runs again. Behind two snapshots, the rollback did not lead nowhere."""
     life = system.status().incarnation + 1
-    cluster.die(next(one for key, one in cluster.named.items() if key.endswith(f"/actor/{name}") and one.works))
+    cluster.die(actor(cluster, name))
     cluster.schedule.pass_s(1.0)
     system.wait_until_running(60)
     assert system.status().incarnation == life
@@ -89,7 +81,7 @@ def test_a_coordinator_that_came_later_tells_of_the_life_that_runs(cluster, syst
     heard = []
     system.on_recovery(heard.append)
     recover(cluster, system)
-    cluster.die(cluster.named[coordinator_name("bank")])
+    cluster.die(coordinator(cluster))
     cluster.schedule.pass_s(1.0)
     system.wait_until_running(60)
     (found,) = system.status().recoveries
@@ -103,7 +95,7 @@ def test_of_a_life_that_its_coordinator_did_not_outlive_only_the_next_is_told(cl
     heard = []
     system.on_recovery(heard.append)
     cluster.failpoints[place] = 1
-    cluster.die(next(one for name, one in cluster.named.items() if name.endswith("/actor/alice")))
+    cluster.die(actor(cluster, "alice"))
     cluster.until(lambda: [one.life for one in heard] == [3])
 
 

@@ -1,20 +1,17 @@
 """The real runtime on the fake: its coordinator, hosts, vaults and drivers, with all their threads."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name
 from tests.fake.door import fake
-from tests.fake.play import PROGRAM, Play, Till
-from tests.fake.schedule import Choices
-from tests.fake.system import begin
-
-
-@pytest.fixture
-def cluster():
-    with fake(nodes=3) as cluster:
-        yield cluster
+from tests.fake.play import PROGRAM, Play, Till, happened
+from tests.fake.system import begin, coordinator
 
 
 def test_a_system_takes_messages_and_snapshots_and_is_shut_down(cluster):
@@ -67,7 +64,7 @@ def test_a_process_that_stands_still_when_two_others_die_delays_the_next_life_an
     cluster.schedule.pass_s(15.0)
     cluster.die(process["bob"])
     cluster.schedule.pass_s(15.0)
-    cluster.die(cluster.named[coordinator_name("bank")])
+    cluster.die(coordinator(cluster))
     cluster.schedule.pass_s(120.0)
     assert [door.get(till.all.remote())[0] for till in tills] == [{PROGRAM: [1]}] * 2
     assert system.status().incarnation == 3
@@ -89,12 +86,9 @@ def test_so_has_it_where_calls_and_answers_are_lost_and_doubled(seed):
         play.play()
 
 
-def test_a_seed_says_what_happens():
-    def happened(seed):
-        with fake(nodes=2) as cluster:
-            play = Play(cluster, seed)
-            cluster.schedule.choose = Choices.of_seed(seed)
-            play.play(60)
-            return dict(cluster.counts), cluster.schedule.now_s
-
-    assert happened(1) == happened(1)
+def test_a_seed_says_what_happens_in_any_process():
+    code = "from tests.fake.play import happened; print(happened(13))"
+    for hash_seed in ("0", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert said.stdout == f"{happened(13)}\n"

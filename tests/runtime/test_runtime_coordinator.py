@@ -1,4 +1,4 @@
-"""Coordinators that die, and coordinators that are no longer wanted."""
+"""Real coordinators that die, and such as are no longer wanted. The fake asks what the others do then."""
 
 import os
 import re
@@ -15,8 +15,8 @@ from rayshot.log.log import CommitLog
 from rayshot.log.records import EpochRecord
 from rayshot.places.kinds import open_store
 from rayshot.protocol.recovery_events import StopWanted
-from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
 from rayshot.runtime.coordinator.requests import SnapshotRequest
+from rayshot.runtime.door import failpoints
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.opening import start as opening_start
 from rayshot.runtime.wire.answers import get_answer, get_told
@@ -24,25 +24,11 @@ from rayshot.snapshots.repository import Repository
 from tests.runtime.healed import STOPS
 from tests.runtime.heralds import processes_of
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
-from tests.runtime.librarian import Librarian
 from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.workloads import Account
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-
-
-def test_an_actor_that_had_failed_before_the_coordinator_died_is_not_taken_for_one_that_works(new_system):
-    system = new_system(failure=STOPS)
-    alice = Account.options(name="alice").remote(1)
-    assert ray.get(alice.read.remote()) == 1
-    (host,) = ray.get(system._identity.coordinator.actors.remote()).values()
-    notice_lost = lambda self: setattr(self._process, "failure", "its disk is full")  # noqa: E731
-    ray.get(host.__ray_call__.remote(notice_lost))
-    kill_coordinator(system)
-    assert after_take_over(lambda: system.status().state == "stopped" or None)
-    assert "actor 'alice' of system" in system.status().detail
-    assert "(its disk is full)" in system.status().detail
 
 
 def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
@@ -159,48 +145,6 @@ def test_what_a_coordinator_refuses_is_rays_error_for_who_asks_so_and_rayshots_f
     assert not isinstance(plain.value, ray.exceptions.RayError)
 
 
-def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):
-    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(1)
-    ray.get([alice.read.remote(), bob.read.remote()])
-    bob.photograph.tell()  # alice's handler keeps it open
-    alice.pause.tell(2.0)
-    kill_coordinator(system)
-    alice.transfer.tell(bob, 1)
-    eventually(lambda: ray.get(bob.read.remote()) == 2 or None, 10)
-    snapshot = after_take_over(system.snapshot)
-    assert snapshot.states() == {"alice": {"balance": 0}, "bob": {"balance": 2}}
-    snapshot.verify()
-
-
-def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one_commits(new_system):
-    system = new_system(snapshot=SnapshotConfig(max_concurrent=RECORDS_AT_ONCE, timeout_s=15.0))
-    alice = Account.options(name="alice").remote(1)
-    ray.get(alice.read.remote())
-    alice.pause.tell(2.0)
-    waiting = [system._identity.coordinator.snapshot.remote(SnapshotRequest()) for _ in range(RECORDS_AT_ONCE)]
-    host = ray.get(system._identity.coordinator.actors.remote())["alice"]
-    question = lambda self: len(self._process.runner.participant.open_snapshots)  # noqa: E731
-    heard_of = lambda: ray.get(host.__ray_call__.remote(question))  # noqa: E731
-    eventually(lambda: heard_of() == len(waiting) or None)
-    kill_coordinator(system)
-    ray.get(alice.read.remote())
-    assert after_take_over(system.snapshot).states() == {"alice": {"balance": 1}}
-    assert system.status().aborted == 0  # no other one was waited for in vain
-
-
-def test_a_new_coordinator_knows_who_had_ended(system):
-    alice, gone = Account.options(name="alice").remote(5), Account.options(name="gone").remote(5)
-    ray.get([alice.read.remote(), gone.read.remote()])
-    gone.transfer.tell(alice, 2)
-    gone.leave.tell()
-    eventually(lambda: list(system.actors()) == ["alice"] or None, 10)
-    kill_coordinator(system)
-    snapshot = after_take_over(system.snapshot)
-    assert snapshot.states() == {"alice": {"balance": 7}}
-    assert snapshot.manifest.ended == ("gone",)
-    assert system.status().state == "running"
-
-
 def test_who_ended_is_known_after_a_restore(system, new_system):
     alice, gone = Account.options(name="alice").remote(5), Account.options(name="gone").remote(5)
     ray.get([alice.read.remote(), gone.read.remote()])
@@ -227,41 +171,6 @@ def test_a_system_whose_storage_another_life_took_over_commits_nothing_and_stops
         eventually(lambda: alice.deposit.tell(1), 10)
     assert system.status().state == "stopped"
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
-
-
-def test_a_coordinator_that_is_started_anew_leaves_the_storage_to_a_later_life(system):
-    alice = Account.options(name="alice").remote(1)
-    first = system.snapshot()
-    rival = Repository(open_store(system.storage), system.name, create=False)
-    rival.log.begin_epoch(rival.next_incarnation(), "rival")
-    kill_coordinator(system)
-    with pytest.raises(SystemStopped, match="may not write to the log"):
-        eventually(lambda: alice.deposit.tell(1), 20)
-    assert system.status().state == "stopped"
-    assert rival.log.refresh().epoch.writer == "rival"
-    assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
-
-
-@pytest.mark.wide("slow")
-def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_system, tmp_path):
-    system = new_system(snapshot=SnapshotConfig(max_concurrent=2))
-    librarian, bob = Librarian.options(name="librarian").remote(), Account.options(name="bob").remote(1)
-    librarian.order.tell("novel", 4.0)  # so long the first snapshot is being stored
-    librarian.keep.tell(1)
-    ray.get([librarian.kept.remote(), bob.read.remote()])
-    coordinator = system._identity.coordinator
-    waiting = [coordinator.snapshot.remote(SnapshotRequest())]
-    eventually(lambda: [snapshot.recorded for snapshot in system.status().snapshots] == [True])
-    bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 30.0)
-    eventually((tmp_path / "pausing").exists)
-    waiting.append(coordinator.snapshot.remote(SnapshotRequest()))
-    eventually(lambda: len(system.status().snapshots) == 2)
-    rival = Repository(open_store(system.storage), system.name, create=False)
-    rival.log.begin_epoch(rival.next_incarnation(), "rival")
-    for ref in waiting:
-        with pytest.raises(ray.exceptions.RayTaskError) as caught:
-            ray.get(ref, timeout=20)
-        assert caught.value.cause.evidence["reason"] == "fenced"
 
 
 @pytest.mark.wide("slow")
@@ -301,3 +210,33 @@ def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(
     new_system.made.append(restored)
     assert doom.read_text() == "0"
     assert ray.get(restored.get_actor("alice").read.remote()) == 7
+
+
+def die_at(system, failpoint):
+    """The coordinator that lives now, not the next one, dies when it passes `failpoint`."""
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda _: failpoints._table.update({failpoint: 1})))
+
+
+def test_an_actor_whose_coordinator_died_of_its_wish_to_join_is_a_member_of_the_next_one(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life.term))  # noqa: E731
+    first = life()
+    die_at(system, "notice_join")
+    bob = Account.options(name="bob").remote(2)
+    assert ray.get(bob.read.remote(), timeout=30) == 2
+    assert life() != first, "the coordinator did not die"
+    assert after_take_over(system.snapshot).states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
+    assert system.status().state == "running"
+
+
+def test_a_new_coordinator_does_not_wait_for_an_actor_that_is_being_made(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    Account.options(name="bob", num_cpus=10_000).remote(2)  # there is no room for it
+    kill_coordinator(system)
+    assert after_take_over(system.status).state == "running"
+    alice.photograph.tell()  # the driver's own snapshot would wait for bob
+    (taken,) = eventually(lambda: system.snapshots() or None)
+    assert taken.states() == {"alice": {"balance": 1}}

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 import threading
 import time
@@ -11,8 +10,7 @@ import weakref
 import pytest
 import ray
 
-import rayshot
-from rayshot.errors import ActorDied, Fenced, SystemDown
+from rayshot.errors import Fenced
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.runtime.actor import outcomes
 from rayshot.runtime.actor.host import Host
@@ -23,7 +21,6 @@ from rayshot.runtime.door.naming import named_actors, prefix
 from tests.runtime.healed import (
     Post,
     StopsAtItsFirstLoad,
-    be_impatient,
     die_at,
     goes_round,
     kill,
@@ -278,32 +275,6 @@ def test_the_process_of_a_handler_that_does_not_end_is_replaced(new_system, tmp_
     assert goes_round(system)
 
 
-def test_without_a_snapshot_it_stops_and_says_so(system):
-    ring()
-    kill(system, "post1")
-    assert "has no committed snapshot to go back to" in until_it_stops(system)
-
-
-def test_a_snapshot_that_is_gone_stops_it_and_it_goes_no_further_back(new_system, tmp_path):
-    system, _ = started(new_system)
-    system.snapshot()
-    for manifest in (tmp_path / "shots").rglob("*1-coordinator-2*"):
-        if manifest.is_file():
-            manifest.unlink()
-        else:
-            shutil.rmtree(manifest)
-    kill(system, "post1")
-    assert "1-coordinator-2, which cannot be used" in until_it_stops(system)
-
-
-def test_more_failures_than_the_settings_allow_stop_it(new_system):
-    system, _ = started(new_system, max_failures=1)
-    kill(system, "post1")
-    now = until_it_runs(system)
-    kill_in(now, "post0")
-    assert "the system has gone back 1 times, the most that it may" in until_it_stops(system)
-
-
 @pytest.mark.acceptance("P1")
 def test_actors_that_each_die_as_soon_as_the_system_runs_again_stop_nothing(new_system):
     system, posts = started(new_system)
@@ -319,59 +290,12 @@ def test_actors_that_each_die_as_soon_as_the_system_runs_again_stop_nothing(new_
     assert [one.actor for one in report(system)["recoveries"]] == victims
 
 
-def test_an_actor_that_is_killed_again_with_one_snapshot_in_each_life_stops_it_and_every_caller_hears_why(new_system):
-    system, posts = started(new_system)
-    quiet = Post.options(name="quiet").remote()
-    ray.get(quiet.read.remote())
-    system.snapshot()
-    waiting = posts[0].read.options(durable=True).remote()
-    for life in (1, 2, 3):
-        kill_in(until_it_runs(system, life), "quiet")
-        until_it_runs(system, life + 1)
-        system.snapshot()
-    assert isinstance(ray.get(waiting, timeout=60), int)
-    waiting = posts[0].read.options(durable=True).remote()
-    kill_in(report(system), "quiet")
-    assert "going back 3 times led nowhere" in until_it_stops(system)
-    for ask in (
-        system.snapshot,
-        lambda: system.wait_until_running(30),
-        lambda: posts[0].hear.tell(1),
-        lambda: quiet.hear.tell(1),
-        lambda: ray.get(posts[0].read.remote(), timeout=60),
-        lambda: ray.get(quiet.read.remote(), timeout=60),
-        lambda: ray.get(waiting, timeout=60),
-        lambda: system.get_actor("post0"),
-        lambda: Post.options(name="late").remote(),
-    ):
-        with pytest.raises(SystemDown, match="led nowhere"):
-            ask()
-    assert "led nowhere" in system.status().detail
-
-
-def test_a_message_that_kills_its_actor_each_time_stops_it(new_system, tmp_path):
-    system, posts = started(new_system)
-    posts[1].poison.tell(str(tmp_path / "antidote"))
-    assert "led nowhere" in until_it_stops(system)
-    with pytest.raises(ActorDied, match="post1"):
-        system.snapshot()
-
-
 def test_its_first_snapshot_is_taken_at_once(new_system, monkeypatch):
     monkeypatch.undo()  # it is as users get it, and takes snapshots
     system = new_system()
     ring()
     eventually(system.snapshots)
     assert system.config().interval_s == 10.0
-
-
-def test_a_system_that_stops_itself_tells_every_caller_why(new_system):
-    system, _ = started(new_system, max_failures=0)
-    kill(system, "post1")
-    until_it_stops(system)
-    with pytest.raises(SystemDown, match="the most that it may"):
-        system.snapshot()
-    assert rayshot.open(system.storage).system(system.name).snapshots()
 
 
 @pytest.mark.wide("slow")
@@ -420,38 +344,3 @@ def test_a_process_in_which_a_load_fails_for_a_reason_that_nobody_expects_is_rep
     kill(system, "post1")
     assert until_it_runs(system)["actors"]["post0"]["pid"] != spoilt
     assert goes_round(system)
-
-
-def test_a_load_that_fails_in_each_process_for_a_reason_that_nobody_expects_is_not_tried_for_ever(new_system):
-    system, _ = started(new_system)
-    be_impatient(system)
-
-    def spoil_each(_):
-        from rayshot.runtime.coordinator import loader
-
-        spawn = loader.spawn_host
-
-        def spawn_spoilt(*args, **kwargs):
-            host = spawn(*args, **kwargs)
-            ray.get(host.__ray_call__.remote(spoil))
-            return host
-
-        loader.spawn_host = spawn_spoilt
-
-    ray.get(system._identity.coordinator.__ray_call__.remote(spoil_each))
-    kill(system, "post1")
-    assert "a defect (RuntimeError)" in until_it_stops(system)
-
-
-def test_a_class_can_ask_for_a_new_process_each_time(new_system):
-    system, _ = started(new_system)
-    fresh = Post.options(name="fresh", reload="process").remote()
-    ray.get(fresh.read.remote())
-    system.snapshot()
-    before = {name: pid_of(system, name) for name in ("fresh", "post2")}
-    kill(system, "post0")
-    now = until_it_runs(system)
-    assert now["actors"]["fresh"]["pid"] != before["fresh"]
-    assert now["actors"]["post2"]["pid"] == before["post2"]
-    system.wait_until_running(30)
-    assert ray.get(fresh.read.remote()) == 0

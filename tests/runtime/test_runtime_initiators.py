@@ -29,16 +29,6 @@ def pay_around(accounts, pairs):
     eventually(lambda: {name: ray.get(account.read.remote()) for name, account in accounts.items()} == expected)
 
 
-def test_a_snapshot_that_one_actor_begins_spreads_over_idle_channels_by_its_markers(system, accounts):
-    pay_around(accounts, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
-    assert system.topology() == {"a": ("b",), "b": ("c",), "c": ("d",), "d": ("a",)}
-    snapshots = [system.snapshot(initiator=name, spread="markers") for name in NAMES]
-    assert [snapshot.id.initiator for snapshot in snapshots] == list(NAMES)
-    for snapshot in snapshots:
-        snapshot.verify()
-        assert snapshot.states() == {name: {"balance": 100} for name in NAMES}
-
-
 def test_it_is_consistent_while_messages_are_on_their_way(system, accounts):
     pay_around(accounts, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     for _ in range(10):

@@ -50,24 +50,6 @@ def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(sys
     assert eventually(lambda: set(system.actors()) == {"old"} or None)
 
 
-def test_an_actor_can_end_while_snapshots_follow_one_another_without_a_pause(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(interval_s=0.01))
-    stays, goes = Account.options(name="stays").remote(0), Account.options(name="goes").remote(0)
-    ray.get([stays.read.remote(), goes.read.remote()])
-    eventually(lambda: len(system.snapshots()) > 2 or None)
-    goes.leave.tell()
-    assert eventually(lambda: set(system.actors()) == {"stays"} or None)
-    assert system.snapshot().manifest.ended == ("goes",)
-
-
-def test_that_a_snapshot_ended_is_said_also_where_no_other_one_follows(system):
-    ray.get(Account.options(name="alone").remote(0).read.remote())
-    system.snapshot()
-    host = ray.get(system._identity.coordinator.actors.remote())["alone"]
-    open_there = lambda: ray.get(host.__ray_call__.remote(lambda self: self._process.runner.participant.open_snapshots))  # noqa: E731
-    assert eventually(lambda: open_there() == () or None)
-
-
 @pytest.mark.wide("slow")
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=1_000_000))
@@ -108,14 +90,6 @@ def test_a_snapshot_holds_every_state_and_every_message_in_flight(system):
     assert [(m.number, m.method, m.args) for m in channel.messages] == [(n, "deposit", (10,)) for n in range(1, 6)]
     assert snapshot.id == (1, "coordinator", 1)
     assert snapshot.verify().trust.value == "trusted"
-
-
-def test_what_a_driver_sent_before_is_inside_the_cut(system):
-    alice = Account.options(name="alice").remote(0)
-    for _ in range(1000):
-        alice.deposit.tell(1)
-    held, moving = money(system.snapshot())
-    assert held + moving == 1000
 
 
 def test_a_driver_that_only_calls_forgets_snapshots_that_ended(system):
@@ -203,28 +177,6 @@ def test_snapshots_under_heavy_traffic_really_hold_messages(system):
                     (n,) for n in range(channel.received + 1, channel.sent + 1)
                 ]
     assert any(snapshot.in_flight > 3 for snapshot in snapshots)
-
-
-def test_an_actor_begins_a_snapshot(system):
-    alice = Account.options(name="alice").remote(1)
-    Account.options(name="bob").remote(2)
-    system.snapshot()
-    alice.photograph.tell()
-    snapshot = eventually(lambda: next((s for s in system.snapshots() if s.id.initiator == "alice"), None))
-    assert snapshot.id == (1, "alice", 1)
-    assert sorted(snapshot.actors) == ["alice", "bob"]
-
-
-def test_periodic_snapshots_keep_the_last_and_every_savepoint(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(interval_s=0.1, num_to_keep=2))
-    Account.options(name="alice").remote(1)
-    kept = system.snapshot(label="before the holidays")
-    eventually(lambda: system.status().last_snapshot.counter >= 8)
-    system.configure(rayshot.SnapshotConfig())
-    eventually(lambda: len(system.snapshots()) <= 4)  # the savepoint, two that are kept, one that may just have come
-    assert kept.id in [snapshot.id for snapshot in system.snapshots()]
-    for snapshot in system.snapshots():
-        snapshot.verify()
 
 
 @pytest.mark.acceptance("G20")

@@ -76,9 +76,6 @@ class Account:
         Path(file).touch()
         time.sleep(seconds)
 
-    def pause_at(self, other, seconds):
-        other.pause.tell(seconds)
-
     def ask(self, other):
         other.read.remote().then(self.on_balance, other.name)
 

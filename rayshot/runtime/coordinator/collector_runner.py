@@ -385,7 +385,7 @@ class CollectorRunner:
             self.committed = record
             if record.advances:
                 self.advanced, self._fruitless = record.snapshot, 0
-                for name in self._awaiting:
+                for name in sorted(self._awaiting):
                     self._members.tell(name, "advanced", record.snapshot)
             else:
                 self._fruitless += 1

@@ -74,7 +74,7 @@ class Drain:
 
     def _look(self, names: set[str]) -> None:
         hosts = {name: self._session.find(name) for name in names}
-        refs = {name: host.status.remote() for name, host in hosts.items() if host is not None}
+        refs = {name: host.status.remote() for name, host in sorted(hosts.items()) if host is not None}
         ready, _ = door.wait(list(refs.values()), num_returns=len(refs), timeout=LOOK_S) if refs else ([], [])
         for name in names:
             if name not in refs or (refs[name] in ready and _is_done(refs[name])):
