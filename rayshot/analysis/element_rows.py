@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rayshot.analysis import values
 from rayshot.analysis.state_views import AttributeRow
 from rayshot.inert.anatomy import is_numpy
-from rayshot.inert.record import Inert
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.redaction import may_be_secrets, shown
 
 _NAMES_AT_ONCE = 1_000

@@ -9,8 +9,8 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from rayshot.inert.anatomy import anatomy_of, is_numpy
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.inert.jsonable import LONG_MAX, LONG_MIN, NODES_MAX, rendered
-from rayshot.inert.record import HandleRecord, Inert
 from rayshot.inert.times import Zone, ZonedTime
 
 TEXT_LENGTH_MAX = 1 << 24

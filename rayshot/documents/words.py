@@ -7,7 +7,7 @@ from typing import Any
 
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.manifest import BEHIND, FINAL
-from rayshot.inert.record import short_repr
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.redaction import shown, shown_call
 
 TEXT_LENGTH_MAX = 400

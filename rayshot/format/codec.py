@@ -30,7 +30,7 @@ from rayshot.errors import BadManifest, MessageTooLarge
 from rayshot.format.msgpack_walk import ContainerBudget, count_documents
 from rayshot.format.pickling import copy_value, dump_message, load_message, with_values
 from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
-from rayshot.inert.record import HandleRecord, Inert
+from rayshot.inert.inert_object import HandleRecord, Inert
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
 _ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))

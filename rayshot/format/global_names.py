@@ -7,7 +7,8 @@ from typing import Any
 from rayshot.errors import CodeMismatch
 
 MOVED_MODULES = {
-    "rayshot.format.inert_record": "rayshot.inert.record",
+    "rayshot.format.inert_record": "rayshot.inert.inert_object",
+    "rayshot.inert.record": "rayshot.inert.inert_object",
     "rayshot.format.inert_times": "rayshot.inert.times",
     "rayshot.runtime.ray.plain_handles": "rayshot.runtime.door.plain_handles",
 }

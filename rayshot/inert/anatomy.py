@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgpack
 
-from rayshot.inert.record import HandleRecord, Inert
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.inert.redaction import Redacted, hides_a_field
 
 Order = Literal["listed", "unordered", "keyed"]

@@ -12,8 +12,8 @@ import math
 import re
 from typing import Any
 
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.limits import ReadingLimits
-from rayshot.inert.record import Inert
 
 _WORD_BYTES = 8
 _DIMENSIONS_MAX = 32

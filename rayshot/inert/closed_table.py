@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from rayshot.errors import BadState
 from rayshot.inert import arrays, times
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.inert.limits import ReadingLimits, checked_set
-from rayshot.inert.record import HandleRecord, Inert
 
 NOT_MADE: Final = object()
 """The table has no such name, or it does not accept these arguments."""

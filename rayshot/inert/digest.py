@@ -15,7 +15,7 @@ from typing import Any
 from blake3 import blake3
 
 from rayshot.inert.anatomy import anatomy_of, kind_of, leaf_of, pack
-from rayshot.inert.record import Inert
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.redaction import may_be_secrets, shown
 
 DIGEST_BYTES = 16

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from rayshot.inert.record import HandleRecord, Inert, short_repr
+from rayshot.inert.inert_object import HandleRecord, Inert, short_repr
 from rayshot.inert.redaction import REDACTED, Redacted, hides_a_field, shown
 from rayshot.inert.times import Zone, ZonedTime
 

@@ -14,7 +14,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.inert.record import Inert
+from rayshot.inert.inert_object import Inert
 
 BEGINNING = "cloudpickle.cloudpickle"
 """The first string of a definition that is the first in its pickle."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayshot.inert.anatomy import anatomy_of, leaf_of
-from rayshot.inert.record import HandleRecord, short_repr
+from rayshot.inert.inert_object import HandleRecord, short_repr
 
 PAIRS_MAX = 50_000_000
 """It compares at most so many pairs. Two values that need more count as different."""

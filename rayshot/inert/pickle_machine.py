@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from rayshot.errors import BadState, LimitExceeded
 from rayshot.inert.closed_table import NOT_MADE, build, checked_name, is_finished_by_build, make
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.kept_class import (
     BEGINNING,
     DEFINITION_BYTES_MAX,
@@ -33,7 +34,6 @@ from rayshot.inert.kept_class import (
     shareable,
 )
 from rayshot.inert.limits import ReadingLimits, checked_set
-from rayshot.inert.record import Inert
 
 PROTOCOL_MAX = 5
 _U2, _U4, _U8 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")

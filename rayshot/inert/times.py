@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.limits import ReadingLimits
-from rayshot.inert.record import Inert
 
 _ZONE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}", re.ASCII)
 _ZONE_FOLDER = "zoneinfo/"

@@ -7,7 +7,7 @@ import msgpack
 
 from rayshot.errors import ConfigError
 from rayshot.format.suggestion import did_you_mean, porting, warn_of_retries
-from rayshot.inert.record import short_repr
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.redaction import shown
 
 RAY_OPTIONS = frozenset(

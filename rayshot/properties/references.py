@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.inert.record import HandleRecord, Inert
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Property
 

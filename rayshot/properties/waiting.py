@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rayshot.inert.record import HandleRecord
+from rayshot.inert.inert_object import HandleRecord
 from rayshot.properties.global_state import ActorState, GlobalState
 from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Property
 from rayshot.properties.replies import NOTHING, waits

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rayshot.format.paths import deeper
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.pickle_machine import PickleMachine
-from rayshot.inert.record import Inert
 
 _PARTS_MAX = 100_000
 

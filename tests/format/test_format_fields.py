@@ -9,8 +9,8 @@ import pytest
 from rayshot.format.pickling import dump_state
 from rayshot.inert import reader
 from rayshot.inert.digest import content_digest
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.jsonable import jsonable
-from rayshot.inert.record import short_repr
 from rayshot.inert.redaction import show_secrets
 
 WORD = "hunter2"

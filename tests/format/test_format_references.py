@@ -6,7 +6,7 @@ from rayshot.errors import BadState, LimitExceeded
 from rayshot.format import paths, pickling
 from rayshot.format.pickling import dump_object, dump_state, load_state
 from rayshot.inert import reader
-from rayshot.inert.record import Inert
+from rayshot.inert.inert_object import Inert
 from tests.format.objects import put
 
 

@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from rayshot.format.pickling import dump_message, dump_state, load_message, load_state
 from rayshot.format.shared_arrays import view
 from rayshot.inert.digest import content_digest
+from rayshot.inert.inert_object import Inert
 from rayshot.inert.jsonable import jsonable
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import Inert
 
 pytestmark = pytest.mark.acceptance("S9")
 

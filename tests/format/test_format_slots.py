@@ -17,7 +17,7 @@ from rayshot.format.pickling import dump_message, dump_state, load_message
 from rayshot.format.references import references
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Slot, SlottedMessage, StoredValue
 from rayshot.inert import reader
-from rayshot.inert.record import Inert
+from rayshot.inert.inert_object import Inert
 from tests.format.objects import Ref, put
 from tests.format.test_format_manifest import (
     ALICE,

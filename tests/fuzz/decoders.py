@@ -22,10 +22,10 @@ from rayshot.format.entry_checks import chunk_key
 from rayshot.format.envelope import open_envelope, seal, verify
 from rayshot.format.manifest import decode, encode
 from rayshot.inert.digest import content_digest
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.jsonable import jsonable
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read, read_slots
-from rayshot.inert.record import short_repr
 from rayshot.keys.encryption import DataKey, EncryptionKey, parse_encryption_keys
 from rayshot.keys.signing import PrivateKey, SigningKey, parse_key
 from rayshot.log.history import History

@@ -7,10 +7,10 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from rayshot.errors import Damaged
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.jsonable import jsonable
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import short_repr
 from tests.processes import START
 
 MEMORY_BYTES_MAX = 2 << 30

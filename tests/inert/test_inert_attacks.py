@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from rayshot.errors import BadState, Damaged
 from rayshot.inert import arrays
+from rayshot.inert.inert_object import Inert, short_repr
 from rayshot.inert.jsonable import jsonable
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import Inert, short_repr
 from tests.inert.judge import judged
 from tests.processes import end_server
 

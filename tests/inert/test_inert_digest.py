@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rayshot.inert.digest import content_digest
-from rayshot.inert.record import HandleRecord, Inert
+from rayshot.inert.inert_object import HandleRecord, Inert
 
 
 def cycle():

@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayshot.inert.digest import content_digest
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.inert.jsonable import jsonable, rendered
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import HandleRecord, Inert
 from rayshot.inert.redaction import show_secrets
 
 

@@ -24,9 +24,9 @@ import pytest
 
 from rayshot.errors import BadState
 from rayshot.format.pickling import load_state
+from rayshot.inert.inert_object import HandleRecord, Inert
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import HandleRecord, Inert
 from rayshot.inert.times import Zone, ZonedTime
 from rayshot.model.dead_letter import DeadLetter
 
@@ -372,7 +372,7 @@ def test_without_numpy_arrays_are_records_and_all_else_is_read():
     code = (
         "import sys; sys.modules['numpy'] = None\n"
         "from rayshot.inert.jsonable import jsonable\nfrom rayshot.inert.reader import read\n"
-        "from rayshot.inert.record import Inert\n"
+        "from rayshot.inert.inert_object import Inert\n"
         "back = read(sys.stdin.buffer.read())\n"
         "assert isinstance(back['a'], Inert) and all(isinstance(one, Inert) for one in back['b']) and back['c'] == 1\n"
         "print(jsonable(back['a'])['$class'])"
@@ -432,6 +432,7 @@ def test_a_memoryview_in_a_state_is_shown_by_its_bytes():
     [
         ("rayshot.format.inert_record HandleRecord", HandleRecord),
         ("rayshot.format.inert_record Inert", Inert),
+        ("rayshot.inert.record Inert", Inert),
         ("rayshot.format.inert_times Zone", Zone),
         ("rayshot.format.inert_times ZonedTime", ZonedTime),
         ("rayshot.model.dead_letters DeadLetter", DeadLetter),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rayshot.errors import ConfigError, MessageNotSerializable, StateNotSerializable
 from rayshot.format.pickling import dump_message, dump_state
+from rayshot.inert.inert_object import Inert, short_repr
 from rayshot.inert.jsonable import jsonable
-from rayshot.inert.record import Inert, short_repr
 from rayshot.inert.redaction import (
     FRAGMENTS,
     LAST_WORDS,

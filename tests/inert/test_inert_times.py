@@ -11,10 +11,10 @@ import pytz
 
 from rayshot.analysis import values
 from rayshot.inert.digest import content_digest
+from rayshot.inert.inert_object import short_repr
 from rayshot.inert.jsonable import jsonable
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read
-from rayshot.inert.record import short_repr
 from rayshot.inert.times import Zone
 
 pytestmark = pytest.mark.acceptance("S11")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rayshot.analysis import values
+from rayshot.inert.inert_object import HandleRecord
 from rayshot.inert.reader import read
-from rayshot.inert.record import HandleRecord
 
 
 class Ledger:
