@@ -59,7 +59,7 @@ class Play:
         self.tills = {name: Till.options(name=name).remote() for name in NAMES}
         self.told = dict.fromkeys(NAMES, 0)
         self.calls = []
-        self.deaths = {"till": 2, "coordinator": 2, "vault": 1, "failpoint": 3, "stop": 1}
+        self.deaths = {"till": 4, "coordinator": 4, "vault": 1, "failpoint": 5, "stop": 1}
         door.get([till.all.remote() for till in self.tills.values()])
         self.system.snapshot()
         cluster.schedule.choose = Choices.of_seed(seed)
@@ -69,7 +69,7 @@ class Play:
         self.cluster.fates_of_calls = (*["arrives"] * 10, "lost", "twice")
         self.cluster.fates_of_answers = (*["arrives"] * 10, "lost")
 
-    def play(self, steps=150):
+    def play(self, steps=300):
         """Do so many things at random, and check what comes of it. Fails with an AssertionError."""
         try:
             self.run(steps)
@@ -219,5 +219,5 @@ def happened(seed):
     with fake(nodes=2) as cluster:
         play = Play(cluster, seed)
         play.lose_calls()
-        play.run(150)
+        play.run(300)
         return sorted(cluster.counts.items()), cluster.schedule.now_s

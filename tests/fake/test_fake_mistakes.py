@@ -27,7 +27,7 @@ def play(seed):
         played.play()
 
 
-MISTAKES = Mistakes(play, 60)
+MISTAKES = Mistakes(play, 80)
 mistake = MISTAKES.mistake
 
 
