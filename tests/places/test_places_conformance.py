@@ -32,6 +32,8 @@ class TestS3OnSeaweedFS(StoreConformance):
 
 
 class TestS3OnMoto(StoreConformance):
+    test_a_race_for_a_key_has_one_winner = None  # moto looks, and then writes: two may win
+
     @pytest.fixture
     def store(self, moto: str) -> Store:
         return open_store(f"s3a://{MOTO_BUCKET}/conformance/{uuid.uuid4().hex}?endpoint={moto}")

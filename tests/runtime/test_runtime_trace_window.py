@@ -40,7 +40,8 @@ def test_each_window_of_a_system_that_runs_is_proved(new_system, flow):
             continue
         assert (proof.finding("vector clocks").holds, proof.finding("theorem 1").holds) == (True, True), proof
         assert not proof.finding("theorem 1").detail.startswith("0 events before")
-        assert proof.finding("replay").holds is (True if flow is ring else None), proof
+        replays = {True} if flow is ring else {True, None}  # a window may have nobody in it that was made or dropped
+        assert proof.finding("replay").holds in replays, proof
     later = system.snapshot()  # it may hold the last of what ended in a window
     assert later.actors.keys().isdisjoint(trace.actor for trace in later.manifest.traces)
 
