@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
-    from rayshot.model.reply import Reply
+    from rayshot.model.reply import Reply, get, wait
     from rayshot.runtime.opening.attach import attach
     from rayshot.runtime.opening.init import init, restore
     from rayshot.runtime.opening.resume import resume
@@ -33,11 +33,13 @@ _HOMES = {
     "attach": ("rayshot.runtime.opening.attach", "attach"),
     "copy": ("rayshot.snapshots.upkeep.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
+    "get": ("rayshot.model.reply", "get"),
     "init": ("rayshot.runtime.opening.init", "init"),
     "kill": ("rayshot.model.handle", "kill"),
     "open": ("rayshot.snapshots.catalog", "open"),
     "restore": ("rayshot.runtime.opening.init", "restore"),
     "resume": ("rayshot.runtime.opening.resume", "resume"),
+    "wait": ("rayshot.model.reply", "wait"),
     "_driver_port": ("rayshot.runtime.opening.ports", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
     "_hear": ("rayshot.runtime.opening.ports", "hear"),
@@ -56,11 +58,13 @@ __all__ = [
     "attach",
     "copy",
     "current",
+    "get",
     "init",
     "kill",
     "open",
     "restore",
     "resume",
+    "wait",
 ]
 __version__ = "0.1.0"
 

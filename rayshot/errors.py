@@ -111,11 +111,11 @@ class ActorExited(UsageError):
 
 
 class NotAnObjectRef(UsageError):
-    """A `Reply` was used as if it were an ObjectRef; register a continuation with `.then`."""
+    """A `Reply` was used as if it were an ObjectRef; wait with `rayshot.get`, or register a continuation."""
 
 
 class OutsideHandler(UsageError):
-    """`rayshot.current()`, or a reply's `then`, was called outside a handler."""
+    """`rayshot.current()` was called, or a reply was asked for, outside a handler."""
 
 
 class TaskLeftBehind(UsageError):
@@ -370,6 +370,10 @@ class PoisonMessage(RayshotError):
 
 class NoAnswer(RayshotError):
     """A process of a system or of Spark has not answered in time, or is gone."""
+
+
+class AnswerTimedOut(NoAnswer, TimeoutError):
+    """The time was up that a handler gave for the answer of another actor. Also a TimeoutError, as in Ray."""
 
 
 # A simulated run. --------------------------------------------------------------------------------------------------

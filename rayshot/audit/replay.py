@@ -8,7 +8,7 @@ is migrated here as well, and the replay proves this migration together with wha
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rayshot.audit.document import Document
 from rayshot.audit.findings import NoTrace, Unproved
@@ -21,7 +21,7 @@ from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.inert.likeness import alike
 from rayshot.inert.reader import read as read_inertly
-from rayshot.model.calls import OpenCall
+from rayshot.model.calls import OpenCall, Question
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
@@ -97,6 +97,7 @@ class Replay:
         self._recorded = _entry(snapshot, name)
         self._snapshot = snapshot
         self._moved = False
+        self._waited = False
         self._in_flight = {
             receiver: deque[bytes | OpenCall | None](maxlen=channel.count)
             for (sender, receiver), channel in snapshot.channels.items()
@@ -193,7 +194,9 @@ class Replay:
                 raise
             except (Exception, SystemExit):  # noqa: BLE001, S110 - the handler may have raised before too, and does so again
                 pass
-        self.cell.open_calls.clear()
+        self.cell.ask()
+        if self._waited:  # the handler may have caught the error
+            raise _waits(self.name)
         if tuple(self.sent) != tuple(receivers):
             raise Unproved(
                 f"{self.name}, run again, sent to {', '.join(self.sent) or 'nobody'} on a message of {sender}, and "
@@ -225,6 +228,7 @@ class Replay:
             ("state", recorded.state, replayed["state"]),
             ("pending calls", recorded.calls, replayed["calls"]),
             ("callees of pending calls", recorded.callees, replayed.get("callees") if recorded.callees else None),
+            ("questions", recorded.questions, replayed.get("questions") if recorded.questions else None),
             ("timers", _without_time(recorded.timers), _without_time(replayed["timers"])),
         ):
             if not alike(before, now):
@@ -288,6 +292,16 @@ class Replay:
         self.note(name, message)
         return ActorHandle(self.system, name, frozenset(specification.methods), self)
 
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> NoReturn:
+        """See CellPort. An answer may have come between any two messages, and nobody noted where."""
+        del questions, count, timeout_s
+        self._waited = True
+        raise _waits(self.name)
+
+    def answered(self, question: Question) -> NoReturn:
+        """See CellPort."""
+        self.await_answers([question], 1, None)
+
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """See CellPort."""
         if sender.startswith(DRIVER_PREFIX):
@@ -315,3 +329,10 @@ def _entry(snapshot: Snapshot, name: str) -> ActorEntry:
 
 def _without_time(timers: Any) -> list[Any]:
     return sorted(((method, args) for _, method, args in timers or ()), key=repr)
+
+
+def _waits(name: str) -> NoTrace:
+    return NoTrace(
+        f"handlers of {name} wait for answers, and a trace does not say when these came: such a class is not proved by "
+        "running it again"
+    )

@@ -222,6 +222,7 @@ def _actor(one: "ActorStatus") -> dict[str, Any]:
         "dead_letters": one.dead_letters,
         "pinned_bytes": one.pinned_bytes,
         "handler": one.handler,
+        "waits_for": list(one.waits_for or ()),
     }
 
 
@@ -311,6 +312,8 @@ def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
             rows.append([name, Text("no answer", style="red"), "", "", "", ""])
             continue
         handler = f"{one.handler}, {age(since[name])} or more" if one.handler and name in since else one.handler or ""
+        if one.waits_for:
+            handler = f"{handler}, waits for {', '.join(one.waits_for[:NAMES_MAX])}{_more(one.waits_for)}"
         rows.append([name, one.node or "", *(f"{n:,}" for n in (one.mailbox, one.outbox, one.dead_letters)), handler])
     if not status.actors and status.state == RUNNING:
         return [Text(NO_ACTOR, style="yellow")]

@@ -63,7 +63,8 @@ class Frame(NamedTuple):
 class RecordedMessage(NamedTuple):
     """One message as a snapshot holds it; arguments are inert.
 
-    `kind` is "tell", "call", "reply", "create" or "end". A call and its reply have the same `call_id`.
+    `kind` is "tell", "call", "reply", "create" or "end". A call and its reply have the same `call_id`. It is below 0 if
+    the actor that made the call holds its reply, to wait for it.
     """
 
     number: int

@@ -45,11 +45,15 @@ _REFUSALS = (Exception, SystemExit)
 
 
 class _Own(threading.local):
-    """The load that runs on this thread: the instance of a state, the slots of a message, and the moved globals."""
+    """The load that runs on this thread: the instance of a state, the slots of a message, and the moved globals.
+
+    `dumps`: this thread pickles a state.
+    """
 
     instance: object = None
     names: Names | None = None
     slots: "Sequence[Slot]" = ()
+    dumps: bool = False
 
 
 _own = _Own()
@@ -62,6 +66,11 @@ def own_instance() -> object:
     return _own.instance
 
 
+def is_dumping_state() -> bool:
+    """Whether this thread pickles a state now, and not a message: some things are part of a state only."""
+    return _own.dumps
+
+
 def dump_state(state: object, name: str, own: object = None) -> PickledState:
     """Pickle a state. It tries plain pickle first, and cloudpickle if a class or function has no importable name.
 
@@ -71,6 +80,7 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     Raises StateNotSerializable with the path to the part that cannot be pickled; the path begins with `name`.
     """
     special = SpecialParts(own, (own_instance, ()))
+    _own.dumps = True
     try:
         pickled = _pickled(state, name, special)
         if special.arrays.are_found():
@@ -81,6 +91,8 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
             f"{path} cannot be captured: {_why(error)}. Leave it out in __getstate__ and make it again in on_restore",
             path=path,
         ) from error
+    finally:
+        _own.dumps = False
     return pickled._replace(comes_apart=True) if special.arrays.come_apart else pickled
 
 

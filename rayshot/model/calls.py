@@ -1,23 +1,29 @@
 """Calls that an actor made: before it says whether it wants the reply, and while it waits for one."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import MessageNotSerializable, RayshotError
 from rayshot.format.codec import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from weakref import ref
 
 
 class OpenCall:
     """A call in the outbox; it is not yet known whether anybody wants its reply.
 
-    This is settled when the handler that made the call ends. Until then no message behind it is transported.
+    This is settled when the handler that made the call ends, or waits. Until then no message behind it is transported.
+    `reply` is the Reply that the handler got, while it lives.
     """
 
-    __slots__ = ("call_id", "tell")
+    __slots__ = ("call_id", "reply", "tell")
 
     def __init__(self, tell: bytes) -> None:
         self.tell = tell
         self.call_id: int | None = None
+        self.reply: ref[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -31,6 +37,32 @@ class Continuation:
     on_error: str | None
     context: tuple[Any, ...]
     callee: str | None
+
+
+class Question:
+    """A call of a handler whose Reply is held: by the handler, which may wait for it, or by the state.
+
+    Its id is below 0, so that everybody knows it for a question. `answer` is the message once it is here: whether it is
+    a result, its bytes, what lies beside it. `outcome` is whether it is a result, and the result or the exception.
+    """
+
+    __slots__ = ("__weakref__", "answer", "call_id", "callee", "outcome")
+
+    def __init__(self, call_id: int, callee: str, outcome: tuple[bool, Any] | None = None) -> None:
+        assert call_id < 0, f"{call_id} is the id of a call with a continuation"
+        self.call_id = call_id
+        self.callee = callee
+        """The actor that was asked."""
+        self.answer: tuple[bool, bytes, Sequence[Any]] | None = None
+        self.outcome = outcome
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its outcome is known."""
+        return self.answer is not None or self.outcome is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Question, (self.call_id, self.callee, self.outcome)
 
 
 def sendable(error: Exception) -> RayshotError:

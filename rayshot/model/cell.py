@@ -5,9 +5,10 @@ A cell holds the actor's state; its port transports the messages.
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from rayshot.errors import (
     ActorExited,
@@ -18,7 +19,7 @@ from rayshot.errors import (
 )
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.calls import Continuation, OpenCall
+from rayshot.model.calls import Continuation, OpenCall, Question
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
@@ -38,6 +39,12 @@ class CellPort(Port, Protocol):
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back to its sender."""
+
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
+        """Return when `count` of the questions are answered, or the time is up. What was sent before leaves first."""
+
+    def answered(self, question: Question) -> Awaitable[None]:
+        """As `await_answers`, for one question, on the loop of an `async def` handler."""
 
     def request_snapshot(self) -> None:
         """Begin a snapshot once the running handler has ended."""
@@ -102,7 +109,8 @@ class Cell:
 
     `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel,
     0 if none is handled: who runs the cell sets this function. `slots` are the values that came beside it.
-    `open_calls` are the calls of the running handler. `coroutines` runs `async def` handlers: close it when the actor
+    `open_calls` are the calls of the running handler that have not left. `questions` are those, by their ids, whose
+    replies are held by a handler, or by the state. `coroutines` runs `async def` handlers: close it when the actor
     is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
     more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
     method that is called. `makers` are the drivers of programs with a name that sent its creation.
@@ -123,6 +131,7 @@ class Cell:
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.told: Callable[[str], None] | None = None
         self.open_calls: list[OpenCall] = []
+        self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
@@ -175,17 +184,26 @@ class Cell:
             self.port.answer(sender, call_id, result, ok=True)
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
+        if call_id < 0:
+            question = self.questions.get(call_id)
+            if question is not None and not question.is_answered:  # else it came before its turn, or nobody wants it
+                question.answer = ok, tell, self.slots
+            return
         continuation = self._calls.pop(call_id)
-        try:
-            _, (value,), _ = self.port.codec.decode_tell(tell, self.slots)
-        except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
-            value, ok = MessageNotSerializable(f"the reply cannot be read here: {error!r}"), False
+        ok, value = self._read_reply(tell, self.slots, ok=ok)
         if ok:
             self.handlers[continuation.method](value, *continuation.context)
         elif continuation.on_error is not None:
             self.handlers[continuation.on_error](value, *continuation.context)
         else:
             raise value
+
+    def _read_reply(self, tell: bytes, slots: Sequence[Any], *, ok: bool) -> tuple[bool, Any]:
+        try:
+            _, (value,), _ = self.port.codec.decode_tell(tell, slots)
+        except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
+            return False, MessageNotSerializable(f"the reply cannot be read here: {error!r}")
+        return ok, value
 
     def _handle_end(self, *, dropped: bool) -> None:
         """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
@@ -260,6 +278,24 @@ class Cell:
         self._calls[call_id] = continuation
         return call_id
 
+    def ask(self) -> None:
+        """The handler waits or has ended: its calls may leave, as questions where their replies are still held."""
+        for call in self.open_calls:
+            reply = None if call.reply is None else call.reply()
+            if reply is not None and call.call_id is None:
+                call.call_id = -self._next_call
+                self._next_call += 1
+                reply.question = self.questions[call.call_id] = Question(call.call_id, reply.callee)
+        self.open_calls.clear()
+
+    def outcome_of(self, question: Question) -> tuple[bool, Any]:
+        """Whether the answer is a result, and the result, or the exception instead. The question is answered."""
+        if question.outcome is None:
+            assert question.answer is not None, f"{question.callee} has not answered"
+            ok, tell, slots = question.answer
+            question.outcome = self._read_reply(tell, slots, ok=ok)
+        return question.outcome
+
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
         try:
@@ -315,6 +351,10 @@ class Cell:
         assert self.born, f"{self.name} has no state yet"
         now = self._clock()
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
+        questions = dict(self.questions)
+        for question in questions.values():
+            if question.is_answered:
+                self.outcome_of(question)
         try:
             state = self.instance.__getstate__()
         except (Exception, SystemExit) as error:
@@ -329,6 +369,7 @@ class Cell:
             **({"shared": True} if self.shared else {}),
             **({"makers": tuple(sorted(self.makers))} if self.makers else {}),
             **({"callees": callees} if callees else {}),
+            **({"questions": questions} if questions else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
 
@@ -353,6 +394,7 @@ class Cell:
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
+        self.questions.update(state.get("questions", {}))
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))

@@ -66,6 +66,11 @@ def current() -> Current:
     return Current(cell)
 
 
+def running_cell() -> Cell | None:
+    """The cell whose handlers run on this thread; None on other threads."""
+    return getattr(_running, "cell", None)
+
+
 def runs_here(cell: Cell) -> bool:
     """Whether this thread is the one that runs handlers of `cell`."""
     return getattr(_running, "cell", None) is cell

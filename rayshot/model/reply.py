@@ -1,28 +1,45 @@
-"""`Reply`: what `.remote(...)` returns inside an actor."""
+"""`Reply`: what `.remote(...)` returns inside an actor. `get` and `wait`: how a handler waits for replies."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+from weakref import ref
 
-from rayshot.errors import ConfigError, NotAnObjectRef, OutsideHandler
-from rayshot.model.calls import Continuation, OpenCall
+from rayshot.errors import AnswerTimedOut, ConfigError, NotAnObjectRef, OutsideHandler, WaitsForHandler
+from rayshot.format.pickling import is_dumping_state
+from rayshot.model.calls import Continuation, OpenCall, Question
 from rayshot.model.cell import Cell
-from rayshot.model.current import runs_here
+from rayshot.model.current import running_cell
 
 
 class Reply:
-    """The future result of a call. Ask for it with `then`, in the handler that made the call.
+    """The future result of a call. Wait for it in a handler, or say with `then` what comes next.
 
-    A reply that nobody asks for costs no message. `callee` is the actor that was called. `call` is None if a thread
-    that runs no handlers made the call: the call was sent at once, without asking for a reply.
+    A handler waits with `rayshot.get(reply)`, `await reply` or `ray.get(reply)`, as often as it likes. While it waits,
+    its actor handles no other message, and no snapshot can hold the actor: one that is asked for meanwhile is taken as
+    soon as no handler waits. A reply that is kept in `self` is part of the state, with its result once that is here: a
+    later handler may wait for it, also behind a restore.
+
+    A reply that nobody holds costs no message. `callee` is the actor that was called. `call` is None if a thread that
+    runs no handlers made the call: the call was sent at once, without asking for a reply.
     """
 
-    __slots__ = ("_call", "_callee", "_cell")
+    __slots__ = ("__weakref__", "_call", "_callee", "_cell", "question")
 
-    def __init__(self, cell: Cell, call: OpenCall | None, callee: str) -> None:
+    def __init__(self, cell: Cell | None, call: OpenCall | None, callee: str) -> None:
         self._cell = cell
+        """None in a reply that was loaded with a state, until a handler asks for it."""
         self._call = call
+        if call is not None:
+            call.reply = ref(self)
         self._callee = callee
+        self.question: Question | None = None
+        """The call as a question, once the handler that made it has waited or ended."""
+
+    @property
+    def callee(self) -> str:
+        """The name of the actor that was called."""
+        return self._callee
 
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
         """Continue with `method(result, *context)` when the reply is here, or with `on_error(exception, *context)`.
@@ -38,36 +55,138 @@ class Reply:
             on_error: a bound method of this actor.
 
         Raises OutsideHandler on a thread that runs no handlers, and for a call that such a thread made; ConfigError for
-        a second continuation, and for one that is given after the handler has ended.
+        a second continuation, and for one that is given after the handler has waited or ended.
         """
-        call = self._call
-        if call is None or not runs_here(self._cell):
-            raise OutsideHandler(
-                "the result of a call comes to handlers only: call in a handler, and name what comes next there. A "
-                "thread can ask for that with a tell to its own actor, or have the result sent back with a tell"
+        cell, call = self._here(), self._call
+        if call is None or call.call_id is not None or call not in cell.open_calls:
+            raise ConfigError(
+                "a reply has one continuation, named in the handler that made the call, before the handler waits"
             )
-        if call.call_id is not None or call not in self._cell.open_calls:
-            raise ConfigError("a reply has one continuation, named in the handler that made the call")
-        own_method = self._cell.own_method
-        on_error_name = None if on_error is None else own_method(on_error)
-        continuation = Continuation(own_method(method), on_error_name, context, self._callee)
-        call.call_id = self._cell.await_reply(continuation)
+        on_error_name = None if on_error is None else cell.own_method(on_error)
+        continuation = Continuation(cell.own_method(method), on_error_name, context, self._callee)
+        call.call_id = cell.await_reply(continuation)
 
-    def __reduce__(self) -> NoReturn:
-        raise NotAnObjectRef(_ADVICE)
+    def get(self, timeout: float | None = None) -> Any:
+        """As `rayshot.get(self, timeout=timeout)`."""
+        return get(self, timeout=timeout)
 
-    def __await__(self) -> NoReturn:
-        raise NotAnObjectRef(_ADVICE)
+    def __await__(self) -> Generator[Any, None, Any]:
+        question = self.ask()
+        if not question.is_answered:
+            yield from self._here().port.answered(question).__await__()
+        return self.result()
+
+    def ask(self) -> Question:
+        """The call as a question, which leaves now with all that the handler sent before. Errors as `get`."""
+        cell = self._here()
+        if self.question is None:
+            if self._call is None or self._call.call_id is not None:
+                raise ConfigError("a reply that has a continuation cannot be waited for")
+            cell.ask()
+        assert self.question is not None
+        if self._callee == cell.name and not self.question.is_answered:
+            raise WaitsForHandler(
+                f"actor {self._callee!r} waits for its own answer, and it handles one message at a time: call the "
+                "method directly, or name what comes next: reply.then(self.on_result)",
+                actor=self._callee,
+            )
+        return self.question
+
+    def result(self) -> Any:
+        """What came of the question, which is answered. Raises what the other handler raised."""
+        assert self.question is not None
+        ok, value = self._here().outcome_of(self.question)
+        if ok:
+            return value
+        raise value
+
+    def _here(self) -> Cell:
+        """The cell of this actor, on whose thread a handler runs now."""
+        cell = running_cell()
+        if self._cell is None:
+            self._cell = cell
+        if cell is None or cell is not self._cell or (self._call is None and self.question is None):
+            raise OutsideHandler(
+                "the result of a call comes to handlers only: call in a handler, and wait or name what comes next "
+                "there. A thread can ask for that with a tell to its own actor, or have the result sent back by one"
+            )
+        return cell
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.question is None or not is_dumping_state():
+            raise NotAnObjectRef(_ADVICE)
+        return kept_reply, (self.question,)
 
     @property  # type: ignore[misc]  # it is read-only on purpose
-    def __class__(self) -> type["Reply"]:
-        # `ray.get` asks isinstance(reply, ObjectRef) and would complain about a type; the user must learn of `then`.
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("ray."):  # noqa: SLF001
-            raise NotAnObjectRef(_ADVICE)
-        return Reply
+    def __class__(self) -> type[Any]:
+        # Ray's functions ask isinstance(reply, ...). Of what `ray.get` takes, only a CompiledDAGRef is asked for its
+        # value, by `get(timeout=)`. Others would complain about a type, and the user must learn what to do.
+        frame = sys._getframe(1)  # noqa: SLF001
+        if not frame.f_globals.get("__name__", "").startswith("ray."):
+            return Reply
+        if frame.f_code.co_name == "get" and (kind := frame.f_globals.get("CompiledDAGRef")) is not None:
+            return kind  # type: ignore[no-any-return]
+        raise NotAnObjectRef(_ADVICE)
+
+
+def kept_reply(question: Question) -> Reply:
+    """The reply that a state holds, without a cell. Snapshots have this function by name: keep it here."""
+    reply = Reply(None, None, question.callee)
+    reply.question = question
+    return reply
+
+
+def get(replies: Reply | Iterable[Reply], *, timeout: float | None = None) -> Any:
+    """Wait in a handler for the outcome of calls; returns the result, or a list of results in order.
+
+    Args:
+        replies: what `.remote(...)` returned in this handler, or what an earlier one kept of it: one, or several.
+        timeout: how many seconds to wait; None: as long as it takes.
+
+    Raises what a called handler raised, the first in order; ActorExited where a called actor has ended; AnswerTimedOut,
+    a TimeoutError, when the time is up; WaitsForHandler for a call to the actor itself; OutsideHandler on a thread that
+    runs no handlers; ConfigError for a reply that has a continuation.
+    """
+    several = [replies] if isinstance(replies, Reply) else list(replies)
+    waiting = _wait(several, len(several), timeout)
+    if waiting:
+        names = ", ".join(sorted({reply.callee for reply in waiting}))
+        raise AnswerTimedOut(f"no answer within {timeout:g} s from {names}")
+    results = [reply.result() for reply in several]
+    return results[0] if isinstance(replies, Reply) else results
+
+
+def wait(
+    replies: Iterable[Reply], *, num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[Reply], list[Reply]]:
+    """Wait in a handler until `num_returns` of the calls have an outcome, or `timeout` seconds are over.
+
+    Returns at most `num_returns` replies that have one, and the others, both in the given order. Raises as `get`, but
+    no error of a called handler and no AnswerTimedOut; ConfigError if there are fewer than `num_returns` replies.
+    """
+    several = list(replies)
+    if not 1 <= num_returns <= len(several):
+        raise ConfigError(f"num_returns={num_returns}: there are {len(several)} replies to wait for")
+    waiting = set(map(id, _wait(several, num_returns, timeout)))
+    done = [reply for reply in several if id(reply) not in waiting][:num_returns]
+    taken = set(map(id, done))
+    return done, [reply for reply in several if id(reply) not in taken]
+
+
+def _wait(replies: list[Reply], count: int, timeout: float | None) -> list[Reply]:
+    """Wait for `count` outcomes; returns the replies that have none."""
+    for reply in replies:
+        if not isinstance(reply, Reply):
+            raise ConfigError(
+                f"{reply!r} is not a Reply of a call that this handler made: use ray.get for what Ray returned"
+            )
+    questions = [reply.ask() for reply in replies]
+    if sum(question.is_answered for question in questions) < count:
+        replies[0]._here().port.await_answers(questions, count, timeout)  # noqa: SLF001 - the handler's own
+    return [reply for reply, question in zip(replies, questions, strict=True) if not question.is_answered]
 
 
 _ADVICE = (
-    "a Reply is not an ObjectRef: an actor that waited for another would hold its mailbox. "
-    "Name what comes next instead: reply.then(self.on_result)"
+    "a Reply is not an ObjectRef. In the handler that made the call wait with rayshot.get(reply) or `await reply`, or "
+    "with rayshot.wait for several; or name what comes next: reply.then(self.on_result)"
 )

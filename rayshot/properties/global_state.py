@@ -163,10 +163,18 @@ class GlobalState:
                 yield self.actor(name)
 
     def messages(self) -> Iterator[Message]:
-        """Read all messages in flight, one after the other, without the messages of timers."""
+        """Read all messages in flight, one after the other, but not those of timers, and no spent replies."""
         for channel, state in self.channels.items():
             for one in state.iterate():
+                if self._is_spent(channel.receiver, one):
+                    continue
                 yield Message(channel.sender, channel.receiver, *one)
+
+    def _is_spent(self, receiver: str, message: RecordedMessage) -> bool:
+        """Whether it is a reply for which its handler waits no more: it had it before its turn, or gave it up."""
+        if message.kind != "reply" or message.call_id is None or message.call_id >= 0:
+            return False
+        return message.call_id not in (self._snapshot.recorded(receiver).questions or ())
 
     def has_raised(self, error: BaseException) -> bool:
         """Whether reading this snapshot raised exactly this error, rather than the predicate."""

@@ -12,6 +12,8 @@ class AbortReason(Enum):
     """The snapshot was not complete at its deadline."""
     CAPTURE_FAILED = "capture_failed"
     """A process could not capture its state."""
+    SUSPENDED = "suspended"
+    """A handler waited for the answer of another actor, so its actor had no state that could be recorded."""
     DOES_NOT_LOAD = "does_not_load"
     """A state was captured, but it cannot be loaded again: a restore would fail."""
     TOO_MUCH_IN_FLIGHT = "too_much_in_flight"

@@ -204,8 +204,8 @@ class Participant:
             case StateCaptured():
                 return self._state_captured(event)
             case CaptureFailed(snapshot, detail, reason):
-                report = (ReportFailure(snapshot, detail, reason),) if snapshot in self._recorders else ()
-                return (*report, *self._abandon(snapshot))
+                waits = (recorder := self._recorders.get(snapshot)) is not None and recorder.waits
+                return (ReportFailure(snapshot, detail, reason), *self._abandon(snapshot)) if waits else ()
             case SnapshotEnded(snapshot, floor):
                 return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))
             case DeadlinePassed(snapshot):

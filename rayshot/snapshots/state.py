@@ -38,7 +38,8 @@ class RecordedState:
     """The recorded parts of one actor: its own `state`, the `calls` whose replies it awaits, and its `timers`.
 
     `callees` maps the id of a call to the actor that replies; None if no call is pending, or an older rayshot wrote it.
-    `dead_letters` are its last messages without effect; see `read_dead_letters`.
+    `dead_letters` are its last messages without effect; see `read_dead_letters`. `questions` maps ids to calls whose
+    replies the state holds; None if there are none.
     """
 
     state: Any
@@ -46,6 +47,7 @@ class RecordedState:
     timers: Any
     callees: Any = None
     dead_letters: Any = ()
+    questions: Any = None
 
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
@@ -54,7 +56,7 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state does not have the form that an actor writes")
     parts = tree.get("calls"), tree.get("timers"), tree.get("callees"), tree.get("dead_letters", ())
-    return RecordedState(tree["state"], *parts)
+    return RecordedState(tree["state"], *parts, tree.get("questions"))
 
 
 def state_digest(captured: CapturedState) -> str:

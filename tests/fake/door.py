@@ -48,6 +48,7 @@ from rayshot.runtime.node.proofs import NodeProofs
 from tests.fake import threads
 from tests.fake.cluster import Cluster
 from tests.fake.globals import Globals
+from tests.fake.loop import FakeLoop
 from tests.fake.process import Handle
 from tests.fake.reference import Reference
 from tests.fake.threads import Present
@@ -157,6 +158,7 @@ def _replaced():
         assert function.__defaults__ == (os._exit,)
         found.append((function, "__defaults__", (lambda _code: Present.cluster.end_here(),)))
     found.append((FailureDetector.__init__, "__defaults__", (None, _asking("kill"))))
+    found.append((Coroutines.__init__, "__defaults__", (FakeLoop,)))
     found.append((Coroutines, "enter", lambda _self: None))  # a loop has three open files
     found.append((NodeProofs, "_try", lambda *_: TrialAnswer("unproved", "nothing is tried on the fake")))
     return found

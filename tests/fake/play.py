@@ -1,5 +1,6 @@
 """A real system on the fake, in which a program does what chance says, and chance kills."""
 
+import itertools
 import random
 from contextlib import suppress
 
@@ -29,6 +30,8 @@ class Till:
 
     def __init__(self):
         self.got, self.passed = {}, {}
+        self.given = self.asking = 0
+        self.answers = []
 
     def take(self, sender, number):
         self.got.setdefault(sender, []).append(number)
@@ -41,8 +44,19 @@ class Till:
         number = self.passed[other.name] = self.passed.get(other.name, 0) + 1
         other.take.tell(me, number)
 
+    def give(self):
+        self.given += 1
+        return self.given
+
+    def ask(self, other):
+        self.asking += 1
+        self.answers.append(rayshot.get(other.give.remote()))
+
     def all(self):
         return self.got, self.passed
+
+    def conversations(self):
+        return self.given, self.asking, self.answers
 
 
 def is_till(name):
@@ -89,6 +103,7 @@ class Play:
             self.arm_failpoint,
             self.stop_till,
             self.call_often,
+            self.ask,
         ]
         for _ in range(steps):
             if self.chance.random() < 0.5:
@@ -97,7 +112,7 @@ class Play:
             elif self.chance.random() < 0.2:
                 self.cluster.schedule.pass_s(self.chance.random())
             else:
-                self.chance.choices(deeds, [6, 3, 4, 0.8, 0.3, 0.3, 0.2, 0.5, 0.1, 0.3])[0]()
+                self.chance.choices(deeds, [6, 3, 4, 0.8, 0.3, 0.3, 0.2, 0.5, 0.1, 0.3, 2])[0]()
         self.cluster.fates_of_calls = self.cluster.fates_of_answers = ("arrives",)
         self.cluster.failpoints.clear()
         self.cluster.schedule.choose.end()
@@ -128,6 +143,11 @@ class Play:
     def pass_on(self):
         name, other = self.chance.sample(NAMES, 2)
         self.tills[name].pass_on.tell(name, self.tills[other])
+
+    def ask(self):
+        """Nobody waits for one that waits for it: each asks the next one, and carol nobody."""
+        place = self.chance.randrange(len(NAMES) - 1)
+        self.tills[NAMES[place]].ask.tell(self.tills[NAMES[place + 1]])
 
     def snapshot(self):
         def take():
@@ -204,6 +224,7 @@ class Play:
             for sender in NAMES:
                 passed = found[sender][1].get(name, 0)
                 assert got.get(sender, []) == list(range(1, passed + 1)), f"{sender} to {name}"
+        self.check_conversations()
         for reference, wanted in self.calls:
             try:
                 value = door.get(reference, timeout=600)
@@ -212,6 +233,15 @@ class Play:
             except door.NotReached:
                 continue  # its till died, and the outcome with it
             assert value == wanted
+
+    def check_conversations(self):
+        """What was given was received, once and in order, and no snapshot holds half of a handler."""
+        found = [door.get(till.conversations.remote()) for till in self.tills.values()]
+        for (_, _, answers), (given, _, _) in itertools.pairwise(found):
+            assert answers == list(range(1, given + 1))
+        for snapshot in self.system.snapshots():
+            for name, state in snapshot.states().items():
+                assert state["asking"] == len(state["answers"]), f"{name} in {snapshot.id}"
 
 
 def happened(seed):

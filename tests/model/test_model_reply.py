@@ -1,13 +1,13 @@
 """Replies: asked for with `then`, once, in the handler that made the call - and never waited for."""
 
-import asyncio
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rayshot.errors import ConfigError, MessageNotSerializable, NotAnObjectRef, OutsideHandler
+import rayshot
+from rayshot.errors import AnswerTimedOut, ConfigError, MessageNotSerializable, NotAnObjectRef, OutsideHandler
 from rayshot.model.current import enter
 from rayshot.model.reply import Reply
 from tests.model.workloads import Account, Asker
@@ -120,12 +120,50 @@ def test_a_reply_in_a_message_is_refused_and_nothing_is_enqueued(world, asker):
     assert world.sent.get("carol", []) == []
 
 
-def test_a_reply_that_is_awaited_names_then(world, asker):
-    async def wait():
-        return await ask(world)
+def test_get_gives_results_in_order_and_raises_what_was_raised_there(world, asker):
+    world.outcomes = [(True, 1), (True, 2)]
+    first, second = ask(world), ask(world)
+    assert rayshot.get([first, second]) == [1, 2]
+    assert (rayshot.get(second), first.get()) == (2, 1)
+    world.outcomes = [(False, ValueError("there"))]
+    with pytest.raises(ValueError, match="there"):
+        rayshot.get(ask(world))
+    assert [call.call_id for call in world.sent["bob"]] == [-1, -2, -3]
+    assert {*world.cell.state()["questions"]} >= {-1, -2}, "those that are held"
 
-    with pytest.raises(NotAnObjectRef, match=r"\.then"):
-        asyncio.run(wait())
+
+def test_get_says_whose_answer_has_not_come_in_time(world, asker):
+    world.outcomes = [(True, 1)]
+    with pytest.raises(AnswerTimedOut, match=r"no answer within 2 s from bob"):
+        rayshot.get([ask(world), ask(world)], timeout=2)
+
+
+def test_wait_tells_those_that_are_answered_from_the_others(world, asker):
+    world.outcomes = [(True, 1), (True, 2)]
+    replies = [ask(world) for _ in range(3)]
+    assert rayshot.wait(replies) == (replies[:1], replies[1:])
+    assert rayshot.wait(replies, num_returns=2, timeout=0) == (replies[:2], replies[2:])
+    for count in (0, 4):
+        with pytest.raises(ConfigError, match="there are 3 replies"):
+            rayshot.wait(replies, num_returns=count)
+
+
+def test_what_is_no_reply_cannot_be_waited_for(world, asker):
+    with pytest.raises(ConfigError, match=r"use ray\.get"):
+        rayshot.get([ask(world), object()])
+
+
+def test_a_reply_that_the_state_holds_is_loaded_with_its_result(world, asker):
+    asker.kept, asker.open = ask(world), ask(world)
+    world.cell.ask()  # as when the handler ends
+    world.cell.questions[-1].outcome = True, [1]
+    other = world.moved()
+    loaded = other.cell.instance
+    enter(other.cell)
+    assert rayshot.get(loaded.kept) == [1]
+    assert dict(other.cell.questions).keys() == {-1, -2}
+    del loaded.open, loaded.kept
+    assert dict(other.cell.questions) == {}
 
 
 def test_a_reply_that_ray_looks_at_names_then(world, asker):

@@ -6,7 +6,7 @@ import threading
 import ray
 from ray.util.queue import Queue
 
-from tests.ports.behaviour import waits, works
+from tests.ports.behaviour import refused, works
 from tests.ports.classes import Counter, Dial, Echo, Keeper, Log
 from tests.waiting import eventually
 
@@ -290,28 +290,28 @@ def a_handle_is_shown_with_its_class_or_name(port):
     return "Actor" in repr(counter)
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def an_actor_gets_the_result_of_another(port):
     return ray.get(port.actor(Dial).remote().ask.remote(port.actor(Counter).remote(1)))
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def an_actor_awaits_another(port):
     return ray.get(port.actor(Dial).remote().ask_async.remote(port.actor(Counter).remote(1)))
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@refused("asks-wait", "NotAnObjectRef", "rayshot.wait")
 def an_actor_waits_for_another_with_ray_wait(port):
     return ray.get(port.actor(Dial).remote().wait_for.remote(port.actor(Counter).remote(1)))
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@refused("asks-reference", "NotAnObjectRef", "then")
 def an_actor_returns_the_reference_of_its_call(port):
     dial, counter = port.actor(Dial).remote(), port.actor(Counter).remote(1)
     return ray.get(ray.get(dial.ref_of.remote(counter))[0])
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@refused("asks-reference", "NotAnObjectRef", "then")
 def an_actor_passes_the_reference_of_its_call_to_another(port):
     @port.actor
     class Chain:
@@ -322,7 +322,7 @@ def an_actor_passes_the_reference_of_its_call_to_another(port):
     return ray.get(Chain.remote().run.remote(port.actor(Counter).remote(), port.actor(Counter).remote()))
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def a_constructor_gets_the_result_of_another_actor(port):
     @port.actor
     class Reader:
@@ -335,7 +335,7 @@ def a_constructor_gets_the_result_of_another_actor(port):
     return ray.get(Reader.remote(port.actor(Counter).remote(1)).read.remote())
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def an_actor_gathers_results_of_several(port):
     @port.actor
     class Gatherer:

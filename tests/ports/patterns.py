@@ -342,7 +342,7 @@ def a_counter_that_is_polled_until_it_is_there(port):
     return seen
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def a_tree_of_actors_that_gathers(port):
     worker = port.actor(Counter)
 
@@ -357,7 +357,7 @@ def a_tree_of_actors_that_gathers(port):
     return ray.get(Supervisor.remote(3).work.remote())
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def a_trainer_that_asks_a_server(port):
     @port.actor
     class Trainer:
@@ -370,7 +370,7 @@ def a_trainer_that_asks_a_server(port):
     return ray.get(Trainer.remote(port.actor(Counter).remote()).step.remote())
 
 
-@waits("waits", "NotAnObjectRef", "then")
+@works("asks")
 def a_router_that_awaits_replicas(port):
     @port.actor
     class Router:

@@ -19,7 +19,6 @@ from rayshot.errors import (
     ConfigError,
     MessageNotSerializable,
     NameTaken,
-    NotAnObjectRef,
     StaleHandle,
     SystemStopped,
     UnknownMethod,
@@ -82,12 +81,6 @@ def test_a_reply_that_nobody_uses_costs_no_message(system):
     snapshot = eventually(lambda: (s := system.snapshot()).channels.get(("alice", "bob")) and s)
     assert snapshot.channel("alice", "bob").sent == 10
     assert ("bob", "alice") not in snapshot.channels
-
-
-def test_waiting_for_a_reply_with_ray_get_names_then(system):
-    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(2)
-    with pytest.raises(NotAnObjectRef, match="then"):
-        ray.get(alice.wait_for.remote(bob))
 
 
 def test_a_timer_fires_once(system):

@@ -5,8 +5,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import ray
-
 import rayshot
 
 
@@ -125,9 +123,6 @@ class Account:
 
     async def read_soon(self):
         return self.balance
-
-    def wait_for(self, reply_of):
-        return ray.get(reply_of.read.remote())
 
     def keep(self, value):
         self.kept = value

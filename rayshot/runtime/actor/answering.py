@@ -71,6 +71,7 @@ class Answering:
             return {
                 "node": here.address(),
                 "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
+                "waits_for": process.recording.waits_for,
                 "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
                 "outbox": process.channels.waiting,

@@ -2,11 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, assert_never
 
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
+from rayshot.format.slots import Slot
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.protocol.effects import DeliverBatch, DropBatch, HoldBatch, SendBatch
@@ -194,6 +195,7 @@ class Channels:
         self.congestion: set[SenderChannel] = set()
         self.unconnected: list[SenderChannel] = []
         self.draining = False
+        self._constructor_asks = False
         self.loaded = not identity.loading
         self._runner = runner
         self._cell = cell
@@ -247,6 +249,17 @@ class Channels:
         for channel in tuple(self.out.values()):
             if channel.held_at is not None:
                 channel.settle()
+
+    def leave_all(self) -> None:
+        """The running handler waits: all that it sent may leave. Takes the lock."""
+        self._constructor_asks |= self._cell.constructing
+        if self.unconnected:
+            self.connect_all()
+        self.settle_calls()
+
+    def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
+        """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""
+        return self.mailbox.answers(behind, self.limits(), self.codec)
 
     def drain(self) -> Mapping[str, int]:
         """From now on send all messages that can leave, whatever the credit. Returns their last number by receiver."""
@@ -305,7 +318,7 @@ class Channels:
             self.mailbox.put(sender, cut_frame(frame, first, last))
         else:
             self.mailbox.release(sender, first, last)
-        self.wake.notify()
+        self._runner.notify()
 
     # Going out: Sender -----------------------------------------------------------------------------------------
 
@@ -344,9 +357,9 @@ class Channels:
     def connect(self, channel: SenderChannel) -> None:
         """See Sender. Messages that are sent before all actors are loaded wait for that, as their numbers come later.
 
-        Messages that a constructor sends wait for its end, as it may fail.
+        Messages that a constructor sends wait for its end, as it may fail, or until it waits for an answer.
         """
-        if self._cell.constructing or self._runner.loading:
+        if (self._cell.constructing and not self._constructor_asks) or self._runner.loading:
             self.unconnected.append(channel)
             self._runner.interrupted = True
         else:

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from rayshot.format.codec import Frame, creation_of, cut_frame
+from rayshot.format.codec import REPLY, Codec, Frame, creation_of, cut_frame
 from rayshot.format.slots import Slot
 
 
@@ -32,6 +33,8 @@ class Mailbox:
         self.slots: dict[tuple[str, int], tuple[Slot, ...]] = {}
         self._waiting: deque[Delivery] = deque()
         self._held: dict[tuple[str, int], Frame] = {}
+        self._watched: list[Delivery] | None = None
+        """While a handler waits: deliveries in which no answer was looked for yet, or not in all of them."""
 
     def __len__(self) -> int:
         return sum(delivery.frame.count for delivery in self._waiting)
@@ -41,7 +44,10 @@ class Mailbox:
 
     def put(self, sender: str, frame: Frame) -> None:
         """Add messages that came in order."""
-        self._waiting.append(Delivery(sender, frame))
+        delivery = Delivery(sender, frame)
+        self._waiting.append(delivery)
+        if self._watched is not None:
+            self._watched.append(delivery)
 
     def hold(self, sender: str, frame: Frame) -> None:
         """Keep messages that came too early."""
@@ -138,6 +144,34 @@ class Mailbox:
             if delivery.sender == sender and delivery.frame.first <= number <= delivery.frame.last:
                 return bytes(cut_frame(delivery.frame, number, number).body)
         return b""
+
+    def watch(self) -> None:
+        """From now on `answers` finds what waits here, and what arrives. Nothing is taken meanwhile."""
+        self._watched = [Delivery(sender, frame) for sender, frame in self.unhandled()]
+
+    def unwatch(self) -> None:
+        """Nobody waits for an answer any more."""
+        self._watched = None
+
+    def answers(
+        self, behind: dict[str, int], limits: Mapping[str, int], codec: Codec
+    ) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
+        """Each answer to a question that waits here up to the `limits`, as `Codec.unpacker` yields it, and its slots.
+
+        `behind` has, per sender, the number of the last message that was looked at. It is kept up to date.
+        """
+        assert self._watched is not None, "a handler waits"
+        watched, self._watched = self._watched, []
+        for delivery in watched:
+            sender, frame = delivery.sender, delivery.frame
+            first, last = behind.get(sender, 0) + 1, min(frame.last, limits.get(sender, frame.last))
+            if last < frame.last:
+                self._watched.append(delivery)
+            if first <= last:
+                behind[sender] = last
+                for number, message in enumerate(codec.unpacker(frame.body), frame.first):
+                    if first <= number <= last and message[0] == REPLY and message[1] < 0:
+                        yield self.slots.get((sender, number), ()), message
 
     def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:
         """Per sender in `ends`, the slots of the messages that wait here up to that number."""

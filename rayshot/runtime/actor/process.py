@@ -2,13 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
-from rayshot.model.calls import OpenCall, encode_reply, sendable
+from rayshot.model.calls import OpenCall, Question, encode_reply, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.child_names import random_name
 from rayshot.model.current import runs_here
@@ -28,6 +28,16 @@ from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.shared_memory import note_buffers
 from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity, Stop
+
+
+class Waits(Protocol):
+    """How a handler waits; see `suspension`."""
+
+    def wait(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
+        """See CellPort.await_answers."""
+
+    def answered(self, question: Question) -> Awaitable[None]:
+        """See CellPort."""
 
 
 class ActorProcess:
@@ -54,6 +64,8 @@ class ActorProcess:
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
+        self.suspension: Waits
+        """Set by the worker, on whose thread handlers wait."""
         self.failure: str | None = None
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
@@ -111,6 +123,14 @@ class ActorProcess:
         self.runner.interrupted = True
         return Reply(self.cell, call, receiver)
 
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
+        """See CellPort."""
+        self.suspension.wait(questions, count, timeout_s)
+
+    def answered(self, question: Question) -> Awaitable[None]:
+        """See CellPort."""
+        return self.suspension.answered(question)
+
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
@@ -157,7 +177,8 @@ class ActorProcess:
         if isinstance(value, Exception) and not ok:
             carry(value)
         if not is_driver(sender):
-            self.channel(sender).append(encode_reply(self.codec, call_id, value, ok=ok))
+            message = encode_reply(self.codec, call_id, value, ok=ok)
+            self.channel(sender).append_urgent(message) if call_id < 0 else self.channel(sender).append(message)
             return
         copied, ok, size = self._copy(value, ok=ok)
         result = copied if ok else failure(copied, self.name)
@@ -216,7 +237,7 @@ class ActorProcess:
             self.runner.interrupted = True
             self.channels.shut(error)
             self.outcomes.shut(error)
-            self.runner.wake.notify_all()
+            self.runner.notify()
             self.recording.deliveries.changed.notify_all()
 
     def stop(self, stop: Stop) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
 from rayshot.errors import StateNotSerializable
@@ -65,6 +65,8 @@ class Recording:
         self._state: Captured | CaptureChild | None = None
         self._captured_at = 0.0
         self._token = ""
+        self._suspended: Counter[str] = Counter()
+        """The actors for which handlers wait, and in how many places."""
 
     def forget_overdue(self) -> None:
         """Give up snapshots whose end did not come before their deadline."""
@@ -142,12 +144,14 @@ class Recording:
 
     def check_kept(self) -> None:
         """If too many bytes are kept for records, give up the snapshots that are not yet recorded here."""
-        runner = self._runner
         if full := self._too_much_in_flight(in_flight=False):
-            done = runner.participant.recorded_snapshots
-            for snapshot in runner.participant.open_snapshots:
-                if snapshot not in done:
-                    self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
+            for snapshot in self._unrecorded:
+                self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
+
+    @property
+    def _unrecorded(self) -> list[SnapshotId]:
+        recorded = self._runner.participant.recorded_snapshots
+        return [snapshot for snapshot in self._runner.participant.open_snapshots if snapshot not in recorded]
 
     def _too_much_in_flight(self, *, in_flight: bool) -> str:
         """A text that says that a record would be too large, or an empty string.
@@ -170,12 +174,38 @@ class Recording:
             self._runner.handle(HandlersPaused(self.pauses.pop(), self._channels.drain()))
             self._channels.flush()
 
+    # Waiting handlers ------------------------------------------------------------------------------------------
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The actors for whose answers a handler waits, sorted."""
+        return tuple(sorted(self._suspended))
+
+    def suspend(self, *callees: str) -> None:
+        """A handler waits for these actors from now on: it is half done. Refuse snapshots that are to be recorded.
+
+        An answer may come behind the marker of its sender, and is not handed over before this process has recorded.
+        """
+        self._suspended.update(callees)
+        for snapshot in self._unrecorded:
+            self._refuse_suspended(snapshot)
+
+    def resume(self, *callees: str) -> None:
+        """This wait for these actors is over."""
+        self._suspended -= Counter(callees)
+
+    def _refuse_suspended(self, snapshot: SnapshotId) -> None:
+        self._fail(snapshot, f"a handler waits for the answer of {', '.join(self.waits_for)}", AbortReason.SUSPENDED)
+
     # Effects ---------------------------------------------------------------------------------------------------
 
     def carry_out(self, effect: SnapshotEffect) -> None:
         """See Snapshots."""
         runner = self._runner
         match effect:
+            case AwaitMarkers(snapshot) | PauseHandlers(snapshot) | CaptureState(snapshot) if self._suspended:
+                self.deliveries.learned(snapshot)
+                self._refuse_suspended(snapshot)
             case AwaitMarkers(snapshot):
                 self.deliveries.learned(snapshot)
             case PauseHandlers(snapshot):
@@ -199,7 +229,7 @@ class Recording:
                 self.captures.pop(snapshot, None)
                 self.deliveries.forget(snapshot)
                 self._channels.release()
-                runner.wake.notify()  # an aligned snapshot may have held messages back
+                runner.notify()  # an aligned snapshot may have held messages back
             case ReportEnd(record, unfinished):
                 if self._tracing.tracer is not None:
                     self._tracing.tracer.ended()

@@ -66,7 +66,7 @@ class Runner:
 
     `loading`: a restore makes the process, and some actors do not have their states yet. `ending`: the actor ends when
     all its messages have arrived. `leaving`: the coordinator was told that it ends. `down`: the error that says why the
-    process takes and sends nothing any more; None before.
+    process takes and sends nothing any more; None before. `hear_news` is called by `notify`, under the lock.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -81,12 +81,19 @@ class Runner:
         self.ending = False
         self.leaving = False
         self.down: Down | None = None
+        self.hear_news: Task = lambda: None
         self._transport: Transport | None = None
         self.snapshots: Snapshots | None = None
 
     def employ(self, transport: Transport, snapshots: Snapshots) -> None:
         """Use these two to carry out the machine's effects."""
         self._transport, self.snapshots = transport, snapshots
+
+    def notify(self) -> None:
+        """Wake the worker: there is something new for it, also while its handler waits. Call under the lock."""
+        assert self.lock.locked()
+        self.wake.notify_all()
+        self.hear_news()
 
     def handle(self, event: Event) -> None:
         """Give the machine an event, and have its effects carried out. Call under the lock."""

@@ -22,6 +22,7 @@ from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.poison_watch import PoisonWatch
 from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.suspension import Suspension
 from rayshot.runtime.door.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
 
@@ -50,6 +51,7 @@ class Worker:
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
         self._cell = process.cell
         self._cell.number_now = self._number_now
+        process.suspension = Suspension(self._runner, self._channels, self._recording, self._cell, process.is_there)
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
@@ -263,7 +265,7 @@ class Worker:
         if channels.unconnected and not (self._cell.constructing or runner.loading):
             channels.connect_all()
         if self._cell.open_calls:
-            self._cell.open_calls.clear()
+            self._cell.ask()
             channels.settle_calls()
         if recording.captures or recording.requested:
             recording.record_all()

@@ -30,7 +30,8 @@ class Outbox(OutPort):
     """The messages numbered transported+1 .. sent.
 
     Each `pending` message is encoded, or an OpenCall. From the index `held_at` on they may not leave yet, see
-    `holding`. `slots` are the slots of pending messages. `_plain` are tells that follow them, as lists: `gather`
+    `holding`. `urgent` is the number of the last message that somebody waits for: credit does not hold it, or those
+    before it. `slots` are the slots of pending messages. `_plain` are tells that follow them, as lists: `gather`
     encodes many of them at once, before any code looks at the outbox. `_past_plain` may get one more tell, from a
     thread that was appending when tracing began. If `_due_messages` or `_due_bytes` are pending, or `_due_plain` tells
     are in `_plain`, the outbox has work to do; `flush` sets these limits. `trace`, if set, is called with the receiver
@@ -49,6 +50,7 @@ class Outbox(OutPort):
         self.pending_bytes = 0
         self.slots: Slots = {}
         self.transported = 0
+        self.urgent = 0
         self.held_at: int | None = None
         self.holding = Holding(self, lock)
         self.down: SystemDown | ActorExited | None = None
@@ -90,6 +92,13 @@ class Outbox(OutPort):
             self.trace(self.receiver)
         if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
             self._work_off()
+
+    def append_urgent(self, message: bytes) -> None:
+        """As `append`, for an answer that somebody waits for: it leaves whatever credit its receiver gives."""
+        with self.lock:
+            self.put(message)
+            self.urgent = self.sent
+            self.flush()
 
     def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
         """See OutPort. Takes no lock while nothing is due: appending to a list is one step.
@@ -138,6 +147,8 @@ class Outbox(OutPort):
             for index in range(first_open - self.transported - 1, len(self.pending)):
                 call = self.pending[index]
                 if isinstance(call, OpenCall):
+                    if call.call_id is not None and call.call_id < 0:
+                        self.urgent = self.transported + index + 1
                     message = call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
                     self.pending[index] = message
                     self.pending_bytes += len(message) - len(call.tell)

@@ -130,6 +130,7 @@ class SenderChannel(Outbox):
     def _credit(self) -> int:
         """How many messages the receiver may get now. If it may get none, ask to hear when it may get some again."""
         credit = BATCH_MESSAGES_MAX if self._sender.draining else self.unprocessed.room(self.handed)
+        credit = max(credit, self.urgent - self.handed)
         if credit <= 0:
             self._ask_for_credit()
             self._set_due(NEVER_DUE)

@@ -121,6 +121,8 @@ class CollectorRunner:
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._intake = ReportIntake(self._take, self.refuse)
         self._admission, self._ends = Admission(), Ends()
+        self._put_off: list[tuple[float, PendingSnapshot, AnnounceEnd]] = []
+        """Snapshots that were refused as handlers wait: each is tried again at its time."""
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()
         self._awaiting: set[str] = set()
@@ -148,6 +150,9 @@ class CollectorRunner:
         """Refuse what was asked for and has not begun: `error` says why the life is over. Those under way go on."""
         with self.lock:
             self._admission.refuse(error)
+            for _, pending, _ in self._put_off:
+                pending.request.refuse(error)
+            self._put_off.clear()
 
     def close(self) -> None:
         """Wait for the commits in the queue. Hold no lock."""
@@ -315,7 +320,8 @@ class CollectorRunner:
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self.committed.position if self.committed and known else None
             wanted = request or PendingRequest(CHANDY_LAMPORT)
-            self.pending[snapshot] = PendingSnapshot(now, time.time(), now + self._timeout_s(wanted), wanted, follows)
+            wanted.until = min(wanted.until, now + self._timeout_s(wanted))
+            self.pending[snapshot] = PendingSnapshot(now, time.time(), wanted.until, wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
         assert self.lock.is_held, "a snapshot goes on under the lock"
@@ -361,16 +367,33 @@ class CollectorRunner:
             self._members.tell(name, "forget_drivers", drivers)
         if pending is None:
             return  # the snapshot of a lost coordinator, or its announcement is late
-        self._last_ended = time.monotonic()
-        if end.reason is not None:
-            self._fruitless += 1
-            self._metrics.aborted(pending.request.trigger, end.reason)
-            self._commits.call(partial(self._committer.note_abort, pending, end, time.monotonic()))
-            self._members.tell_vaults("sweep")
-            error = abort_error(end)
-            log.warning("%s", error)
-            pending.request.refuse(error)
+        now = self._last_ended = time.monotonic()
+        if end.reason is AbortReason.SUSPENDED and now < pending.request.until:
+            due = min(now + pending.request.next_pause_s(), pending.request.until)
+            self._put_off.append((due, pending, end))
+        elif end.reason is not None:
+            self._failed(pending, end)
         self._begin_wanted()
+
+    def _failed(self, pending: PendingSnapshot, end: AnnounceEnd) -> None:
+        """The request has failed with this end of its snapshot, which may have been tried before."""
+        assert end.reason is not None
+        self._fruitless += 1
+        self._metrics.aborted(pending.request.trigger, end.reason)
+        self._commits.call(partial(self._committer.note_abort, pending, end, time.monotonic()))
+        self._members.tell_vaults("sweep")
+        error = abort_error(end)
+        log.warning("%s", error)
+        pending.request.refuse(error)
+
+    def _try_again(self, now: float) -> None:
+        due = [one for one in self._put_off if now >= one[0]]
+        self._put_off = [one for one in self._put_off if now < one[0]]
+        for _, pending, end in due:
+            if now < pending.request.until:
+                self._admission.add(pending.request, inf)
+            else:
+                self._failed(pending, end)
 
     # Durable ---------------------------------------------------------------------------------------------------
 
@@ -426,6 +449,7 @@ class CollectorRunner:
             if snapshot.mode == ALIGNED and pending.loses_patience(now, self.config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         self._admission.expire(now)
+        self._try_again(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
@@ -434,7 +458,7 @@ class CollectorRunner:
             due = self._last_began + EARLY_S
         if self._is_wanted:
             due = self._last_ended + self.config.min_pause_s
-        idle = self._admission.is_empty and self._admission.fits(self._room)
+        idle = not self._put_off and self._admission.is_empty and self._admission.fits(self._room)
         runs = self._life.phase is Phase.RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:
             self._is_wanted = False

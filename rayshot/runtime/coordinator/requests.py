@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rayshot.log.records import CommitRecord
 
 Figures = Mapping[str, int | float]
+PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
+"""A snapshot that actors refuse because handlers wait is tried again behind a pause, which doubles each time."""
 
 
 class SnapshotRequest(NamedTuple):
@@ -74,6 +76,15 @@ class PendingRequest:
     committed: Committed | None = None
     error: RayshotError | None = None
     cut: Cut | None = None
+    until: float = inf
+    """When its time is up, by time.monotonic: set as its first snapshot begins. It may be tried several times."""
+
+    _pause_s: float = PAUSE_S
+
+    def next_pause_s(self) -> float:
+        """How many seconds to wait before it is tried again."""
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, PAUSE_MAX_S)
+        return pause_s
 
     def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
         """The snapshot is durable: let the waiting thread go on."""
@@ -169,7 +180,7 @@ class Admission:
 
     def add(self, request: PendingRequest, timeout_s: float) -> None:
         """Add a request behind the others. It is refused if it does not begin within `timeout_s` seconds."""
-        self._wanted[request] = time.monotonic() + timeout_s
+        self._wanted[request] = min(time.monotonic() + timeout_s, request.until)
 
     def expire(self, now: float) -> None:
         """Refuse the requests whose time is up."""

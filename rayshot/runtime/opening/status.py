@@ -1,6 +1,6 @@
 """`SystemStatus`: what a system does now, in numbers for people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -33,9 +33,9 @@ class SnapshotStatus:
 class ActorStatus:
     """An actor's numbers. `mailbox` and `outbox` count messages. All fields are None if the actor does not answer.
 
-    `node` is the address of its node, `handler` the method that runs now, "" if none runs. `pinned_bytes` counts bytes
-    that stay in Ray's object store because this actor reads them without a copy: in its state, in a message that waits,
-    or in a handler that runs.
+    `node` is the address of its node, `handler` the method that runs now, "" if none runs. `waits_for` are the actors
+    for whose answers that handler waits. `pinned_bytes` counts bytes that stay in Ray's object store because this actor
+    reads them without a copy: in its state, in a message that waits, or in a handler that runs.
     """
 
     pid: int | None
@@ -45,6 +45,7 @@ class ActorStatus:
     pinned_bytes: int | None
     node: str | None
     handler: str | None
+    waits_for: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,15 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
 
 def _long_handlers(report: dict[str, Any]) -> list[str]:
     return [
-        f"{actor['handler']} of actor {name!r} has run for {actor['handled_s']:.0f} s or more, and all else waits there"
+        f"{actor['handler']} of actor {name!r} has run for {actor['handled_s']:.0f} s or more"
+        f"{_waiting(actor['waits_for'])}, and all else waits there"
         for name, actor in report["actors"].items()
         if actor is not None and actor["handler"] and actor["handled_s"] >= LONG_S
     ]
+
+
+def _waiting(callees: Sequence[str]) -> str:
+    return f" and waits for {', '.join(callees)}" if callees else ""
 
 
 def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:
@@ -148,7 +154,7 @@ def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotSt
 
 def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
     if report is None:
-        return ActorStatus(*[None] * 7)
+        return ActorStatus(*[None] * 8)
     return ActorStatus(
         report["pid"],
         report["mailbox"],
@@ -157,4 +163,5 @@ def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
         report["pinned_bytes"],
         report["node"],
         report["handler"],
+        report["waits_for"],
     )

@@ -6,12 +6,12 @@ the process has learned of it: no handler runs while a machine gets an event.
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
+from rayshot.errors import ActorDied, ActorExited, ConfigError, OutsideHandler, StaleHandle
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import OpenCall, encode_reply
+from rayshot.model.calls import OpenCall, Question, encode_reply
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
@@ -192,6 +192,22 @@ class SimulatedActor(Process):
             return
         self.send(sender, encode_reply(self.codec, call_id, value, ok=ok))
 
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> NoReturn:
+        """See CellPort."""
+        del questions, count, timeout_s
+        raise self._cannot_wait()
+
+    def answered(self, question: Question) -> NoReturn:
+        """See CellPort."""
+        del question
+        raise self._cannot_wait()
+
+    def _cannot_wait(self) -> ConfigError:
+        return ConfigError(
+            f"a handler of {self.name!r} waits for an answer: in a simulated world all run on one thread, to their "
+            "ends. Name what comes next: reply.then(self.on_result)"
+        )
+
     def request_snapshot(self) -> None:
         """Begin a snapshot when the running handler has ended."""
         self._requests += 1
@@ -214,7 +230,7 @@ class SimulatedActor(Process):
                 tell_of_restore(self.cell)
         finally:
             self._sent_by_hook, self._sends = self._sends, None
-            self.cell.open_calls.clear()
+            self.cell.ask()
 
     def resumed(self) -> None:
         """All actors are loaded."""
@@ -367,7 +383,7 @@ class SimulatedActor(Process):
         finally:
             enter(cell_before)
             swap_port(port_before)
-            cell.open_calls.clear()
+            cell.ask()
         return None
 
     def _send_all(self, sends: Sequence[tuple[str, bytes | OpenCall]]) -> None:
