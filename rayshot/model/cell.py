@@ -289,12 +289,18 @@ class Cell:
         self.open_calls.clear()
 
     def outcome_of(self, question: Question) -> tuple[bool, Any]:
-        """Whether the answer is a result, and the result, or the exception instead. The question is answered."""
-        if question.outcome is None:
-            assert question.answer is not None, f"{question.callee} has not answered"
-            ok, tell, slots = question.answer
-            question.outcome = self._read_reply(tell, slots, ok=ok)
-        return question.outcome
+        """Whether the answer is a result, and the result, or the exception instead. The question is answered.
+
+        An exception is read anew each time: one that was raised has the frames of the handler, which hold the reply.
+        """
+        if question.outcome is not None:
+            return question.outcome
+        assert question.answer is not None, f"{question.callee} has not answered"
+        ok, tell, slots = question.answer
+        outcome = self._read_reply(tell, slots, ok=ok)
+        if outcome[0]:
+            question.outcome = outcome
+        return outcome
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
@@ -354,7 +360,7 @@ class Cell:
         questions = dict(self.questions)
         for question in questions.values():
             if question.is_answered:
-                self.outcome_of(question)
+                question.outcome = self.outcome_of(question)
         try:
             state = self.instance.__getstate__()
         except (Exception, SystemExit) as error:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any
 from weakref import ref
 
-from rayshot.errors import AnswerTimedOut, ConfigError, NotAnObjectRef, OutsideHandler, WaitsForHandler
+from rayshot.errors import AnswerTimedOut, ConfigError, NotAnObjectRef, OutsideHandler, RayshotError, WaitsForHandler
 from rayshot.format.pickling import is_dumping_state
 from rayshot.model.calls import Continuation, OpenCall, Question
 from rayshot.model.cell import Cell
@@ -85,6 +85,8 @@ class Reply:
             cell.ask()
         assert self.question is not None
         if self._callee == cell.name and not self.question.is_answered:
+            cell.port.await_answers([self.question], 1, 0.0)  # it may be here
+        if self._callee == cell.name and not self.question.is_answered:
             raise WaitsForHandler(
                 f"actor {self._callee!r} waits for its own answer, and it handles one message at a time: call the "
                 "method directly, or name what comes next: reply.then(self.on_result)",
@@ -98,7 +100,7 @@ class Reply:
         ok, value = self._here().outcome_of(self.question)
         if ok:
             return value
-        raise value
+        raise value.anew() if isinstance(value, RayshotError) else value
 
     def _here(self) -> Cell:
         """The cell of this actor, on whose thread a handler runs now."""

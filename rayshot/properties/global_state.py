@@ -92,9 +92,10 @@ class GlobalState:
 
     _snapshot: Snapshot
     _raised: list[Exception]
+    _questions: dict[str, frozenset[int]]
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.__dict__.update(_snapshot=snapshot, _raised=[])
+        self.__dict__.update(_snapshot=snapshot, _raised=[], _questions={})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a global state was recorded and cannot be changed: {name} was to be {value!r:.100}")
@@ -174,7 +175,14 @@ class GlobalState:
         """Whether it is a reply for which its handler waits no more: it had it before its turn, or gave it up."""
         if message.kind != "reply" or message.call_id is None or message.call_id >= 0:
             return False
-        return message.call_id not in (self._snapshot.recorded(receiver).questions or ())
+        return message.call_id not in self._open_questions(receiver)
+
+    def _open_questions(self, name: str) -> frozenset[int]:
+        """The ids of the calls of that actor whose replies its state holds, without an outcome."""
+        if name not in self._questions:
+            found = self._snapshot.recorded(name).questions or {}
+            self._questions[name] = frozenset(number for number, one in found.items() if not (one.args and one.args[2]))
+        return self._questions[name]
 
     def has_raised(self, error: BaseException) -> bool:
         """Whether reading this snapshot raised exactly this error, rather than the predicate."""

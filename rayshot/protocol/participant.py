@@ -204,8 +204,8 @@ class Participant:
             case StateCaptured():
                 return self._state_captured(event)
             case CaptureFailed(snapshot, detail, reason):
-                waits = (recorder := self._recorders.get(snapshot)) is not None and recorder.waits
-                return (ReportFailure(snapshot, detail, reason), *self._abandon(snapshot)) if waits else ()
+                is_new = (recorder := self._recorders.get(snapshot)) is not None and not recorder.abandoned
+                return (ReportFailure(snapshot, detail, reason), *self._abandon(snapshot)) if is_new else ()
             case SnapshotEnded(snapshot, floor):
                 return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))
             case DeadlinePassed(snapshot):

@@ -10,7 +10,7 @@ from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.properties.global_state import GlobalState
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
-from tests.fake.system import actor, await_life, begin
+from tests.fake.system import actor, await_life, begin, coordinator
 
 
 @rayshot.actor(capture="inline")
@@ -106,6 +106,12 @@ class Asker:
     def keep_a_reply(self, gate, number):
         self.reply = self.server.square_behind.remote(gate, number)
 
+    def keep_my_own(self, me):
+        self.reply = me.just_answers.remote()
+
+    def just_answers(self):
+        return list(self.answers)
+
     def wait_for_what_goes_on(self):
         reply = self.server.square.remote(3)
         reply.then(self.note)
@@ -183,6 +189,12 @@ class AskingAtBirth:
         return self.found
 
 
+@rayshot.actor
+class FailingAtBirth:
+    def __init__(self, server):
+        raise ValueError(rayshot.get(server.square.remote(3)))
+
+
 @pytest.fixture
 def system(cluster):
     return begin(failure=FailureConfig(backoff_s=0.0))
@@ -209,6 +221,36 @@ def test_a_handler_gets_what_another_one_returns(asker):
 
 def test_a_constructor_asks(cluster, system):
     assert door.get(AskingAtBirth.remote(Server.options(name="server").remote()).read.remote()) == 9
+
+
+def test_a_constructor_that_asks_and_fails_then_makes_the_system_go_back(cluster, system):
+    """Its question is part of the server's state, so it cannot count as an actor that never began."""
+    server = Server.options(name="server").remote()
+    door.get(server.square.remote(1))
+    system.snapshot()
+    FailingAtBirth.options(name="fails").remote(server)
+    cluster.until(lambda: system.status().state == "stopped")
+    assert "the constructor of actor 'fails' raised ValueError(9)" in system.status().detail
+    assert system.status().incarnation > 1
+
+
+def test_who_waits_for_its_own_answer_gets_it_if_it_has_come(cluster, system, asker):
+    asker.keep_my_own.tell(asker)
+    cluster.settle()
+    asker.ask_later.tell()
+    assert answers(asker) == [[]]
+
+
+def test_a_coordinator_that_is_silent_keeps_no_answer_from_its_handler(cluster, system, asker):
+    gate = new_gate("gate")
+    asker.ask_behind.tell("gate", 5)
+    cluster.settle()
+    coordinator(cluster).run.is_stopped = True
+    cluster.schedule.pass_s(5.0)
+    gate.set()
+    cluster.schedule.pass_s(1.0)
+    assert actor(cluster, "asker").run.instance._process.cell.instance.answers == [25]
+    cluster.go_on(coordinator(cluster).run)
 
 
 def test_a_system_is_shut_down_whose_handlers_and_constructors_wait(cluster, system, asker):

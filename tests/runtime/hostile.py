@@ -33,12 +33,8 @@ class Rogue:
     def hold_process_lock(self):
         self.lock = multiprocessing.Lock()
 
-    def hold_reply(self, peer):
-        self.reply = peer.read.remote()
-
     def let_go(self):
         vars(self).pop("lock", None)
-        vars(self).pop("reply", None)
         vars(self).pop("leaver", None)
 
     def hold_leaver(self, error):

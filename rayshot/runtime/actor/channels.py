@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, assert_never
 
 from rayshot.errors import ActorExited, SystemDown
@@ -195,7 +195,7 @@ class Channels:
         self.congestion: set[SenderChannel] = set()
         self.unconnected: list[SenderChannel] = []
         self.draining = False
-        self._constructor_asks = False
+        self.constructor_asks = False
         self.loaded = not identity.loading
         self._runner = runner
         self._cell = cell
@@ -250,12 +250,15 @@ class Channels:
             if channel.held_at is not None:
                 channel.settle()
 
-    def leave_all(self) -> None:
-        """The running handler waits: all that it sent may leave. Takes the lock."""
-        self._constructor_asks |= self._cell.constructing
+    def leave_all(self, callees: Iterable[str]) -> None:
+        """The running handler waits for these: all that it sent may leave, to them beyond credit. Takes the lock."""
+        self.constructor_asks |= self._cell.constructing
         if self.unconnected:
             self.connect_all()
         self.settle_calls()
+        with self.lock:
+            for callee in callees:
+                self.channel_locked(callee).hurry()
 
     def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
         """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""
@@ -359,7 +362,7 @@ class Channels:
 
         Messages that a constructor sends wait for its end, as it may fail, or until it waits for an answer.
         """
-        if (self._cell.constructing and not self._constructor_asks) or self._runner.loading:
+        if (self._cell.constructing and not self.constructor_asks) or self._runner.loading:
             self.unconnected.append(channel)
             self._runner.interrupted = True
         else:

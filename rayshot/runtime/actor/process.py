@@ -260,6 +260,9 @@ class ActorProcess:
     def failed_to_start(self, error: BaseException) -> None:
         """The constructor raised: the actor is not part of the system."""
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
+        if self.channels.constructor_asks:  # others have heard of it, so it cannot count as never begun
+            self.fail(f"{detail}, behind a question that it had asked")
+            return
         ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self._children:
             ended.remote(*never_began(child, Ending(f"{detail}, which had made {child!r}")))

@@ -192,7 +192,19 @@ class Recording:
 
     def resume(self, *callees: str) -> None:
         """This wait for these actors is over."""
-        self._suspended -= Counter(callees)
+        for callee in callees:
+            self._suspended[callee] -= 1
+            if not self._suspended[callee]:
+                del self._suspended[callee]
+
+    def resume_all(self) -> None:
+        """The handler has ended: it waits for nobody."""
+        self._suspended.clear()
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a handler waits."""
+        return bool(self._suspended)
 
     def _refuse_suspended(self, snapshot: SnapshotId) -> None:
         self._fail(snapshot, f"a handler waits for the answer of {', '.join(self.waits_for)}", AbortReason.SUSPENDED)
@@ -204,7 +216,6 @@ class Recording:
         runner = self._runner
         match effect:
             case AwaitMarkers(snapshot) | PauseHandlers(snapshot) | CaptureState(snapshot) if self._suspended:
-                self.deliveries.learned(snapshot)
                 self._refuse_suspended(snapshot)
             case AwaitMarkers(snapshot):
                 self.deliveries.learned(snapshot)

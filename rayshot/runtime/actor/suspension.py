@@ -1,20 +1,24 @@
 """Handlers that wait for the answers of other actors."""
 
 import asyncio
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from rayshot.errors import RayshotError
 from rayshot.model.calls import Question
 from rayshot.model.cell import Cell
 from rayshot.model.hook_calls import Interruption
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import ActorExited
 
 LOOK_S = 1.0
-"""A handler that waits looks so often whether the actors live that it waits for."""
+"""While a handler waits, its process looks so often whether the actors live that it waits for."""
 
 
 class Suspension:
@@ -37,13 +41,25 @@ class Suspension:
         self._is_there = is_there
         self._looked_at: dict[str, int] = {}
         """Per sender, the number of the last message that was looked at for an answer."""
+        self._ended: set[str] = set()
+        """Actors that answer no more, as far as anybody has looked. Under the lock."""
+        self._look_due = 0.0
+        self._is_looking = False
         self._awaited: defaultdict[Question, list[asyncio.Future[None]]] = defaultdict(list)
         """What the tasks of an `async def` handler wait for."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop on which they wait, until it is told that there is something new."""
+        """The loop on which they wait, until it is told that there is something new. Under the lock."""
         self._looks_on: asyncio.AbstractEventLoop | None = None
         """The loop with a timer for the next look."""
         runner.hear_news = self._wake_loop
+
+    def handler_ended(self) -> None:
+        """Nobody waits any more: not even a task that its handler has left behind."""
+        self._awaited.clear()
+        with self._runner.lock:
+            self._recording.resume_all()
+            self._channels.mailbox.unwatch()
+            self._loop = None
 
     # A plain handler -------------------------------------------------------------------------------------------
 
@@ -52,22 +68,17 @@ class Suspension:
 
         Raises Interruption if the process takes no messages any more.
         """
-        now = time.monotonic()
-        until, look_at = None if timeout_s is None else now + timeout_s, now + LOOK_S
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         self._begin(*questions)
         try:
-            while True:
-                with self._runner.lock:
+            with self._runner.lock:
+                while True:
                     self._hand_over()
                     now = time.monotonic()
                     if sum(one.is_answered for one in questions) >= count or (until is not None and now >= until):
                         return
-                    due = look_at if until is None else min(look_at, until)
-                    if now < due:
-                        self._runner.wake.wait(due - now)
-                        continue
-                self._look_for_the_ended()
-                look_at = time.monotonic() + LOOK_S
+                    self._look(now)
+                    self._runner.wake.wait((self._look_due if until is None else min(self._look_due, until)) - now)
         finally:
             self._end(*questions)
 
@@ -98,14 +109,15 @@ class Suspension:
 
     def _wake_loop(self) -> None:
         """Something has arrived, or the process takes no messages any more. On any thread, under the lock."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._wake_tasks)
-            self._loop = None
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._wake_tasks)
 
     def _wake_tasks(self) -> None:
         error = None
         with self._runner.lock:
-            if not self._recording.waits_for:
+            if not self._recording.is_suspended:
                 return  # they wait no more
             self._loop = asyncio.get_running_loop()
             try:
@@ -120,25 +132,27 @@ class Suspension:
     def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
         self._looks_on = None
         if self._awaited:
-            self._look_for_the_ended()
-            self._wake_tasks()
+            with self._runner.lock:
+                self._look(time.monotonic())
             self._looks_on = loop
             loop.call_later(LOOK_S, self._look_again, loop)
 
     # Both ------------------------------------------------------------------------------------------------------
 
     def _begin(self, *questions: Question) -> None:
+        callees = [one.callee for one in questions]
         self._cell.ask()
-        self._channels.leave_all()
+        self._channels.leave_all({*callees})
         with self._runner.lock:
-            if not self._recording.waits_for:
+            if not self._recording.is_suspended:
                 self._channels.mailbox.watch()
-            self._recording.suspend(*(one.callee for one in questions))
+                self._look_due = time.monotonic() + LOOK_S
+            self._recording.suspend(*callees)
 
     def _end(self, *questions: Question) -> None:
         with self._runner.lock:
             self._recording.resume(*(one.callee for one in questions))
-            if not self._recording.waits_for:
+            if not self._recording.is_suspended:
                 self._channels.mailbox.unwatch()
                 self._loop = None
 
@@ -148,17 +162,33 @@ class Suspension:
         if runner.down is not None:
             raise Interruption
         for slots, (_, call_id, ok, tell) in self._channels.answers(self._looked_at):
-            if (question := self._cell.questions.get(call_id)) is not None:
+            question = self._cell.questions.get(call_id)
+            if question is not None and not question.is_answered:
                 question.answer = ok, tell, slots
+        for question in self._cell.questions.values() if self._ended else ():
+            if question.callee in self._ended and not question.is_answered:
+                detail = f"actor {question.callee!r} ended and has not answered"
+                question.outcome = False, ActorExited(detail, actor=question.callee)
 
-    def _look_for_the_ended(self) -> None:
-        """Actors that have ended answer no more. All that they sent has arrived before."""
-        waiting = [one for one in self._cell.questions.values() if not one.is_answered]
-        ended = {callee for callee in {one.callee for one in waiting} if self._is_there(callee) is False}
-        if ended:
-            with self._runner.lock:
-                self._hand_over()
-            for question in waiting:
-                if question.callee in ended and not question.is_answered:
-                    detail = f"actor {question.callee!r} ended and has not answered"
-                    question.outcome = False, ActorExited(detail, actor=question.callee)
+    def _look(self, now: float) -> None:
+        """Look, if it is time, whether the actors live that the handler waits for. On a thread: that may take long."""
+        assert self._runner.lock.locked()
+        if now >= self._look_due:
+            self._look_due = now + LOOK_S
+            if self._is_looking:
+                return
+            self._is_looking = True
+            callees = self._recording.waits_for
+            threading.Thread(target=self._look_for_ended, args=(callees,), name="rayshot-look", daemon=True).start()
+
+    def _look_for_ended(self, callees: Sequence[str]) -> None:
+        ended = set()
+        for callee in callees:
+            with suppress(RayshotError, door.CallFailed):  # who has no answer looks again
+                if self._is_there(callee) is False:
+                    ended.add(callee)
+        with self._runner.lock:
+            self._is_looking = False
+            self._ended |= ended  # all that they sent has arrived before
+            if ended:
+                self._runner.notify()

@@ -51,7 +51,9 @@ class Worker:
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
         self._cell = process.cell
         self._cell.number_now = self._number_now
-        process.suspension = Suspension(self._runner, self._channels, self._recording, self._cell, process.is_there)
+        process.suspension = self._suspension = Suspension(
+            self._runner, self._channels, self._recording, self._cell, process.is_there
+        )
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
@@ -264,6 +266,8 @@ class Worker:
             self._tell_of_restore(self._restored)
         if channels.unconnected and not (self._cell.constructing or runner.loading):
             channels.connect_all()
+        if recording.is_suspended:  # a task that waited was given up
+            self._suspension.handler_ended()
         if self._cell.open_calls:
             self._cell.ask()
             channels.settle_calls()

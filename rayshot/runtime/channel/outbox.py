@@ -97,8 +97,13 @@ class Outbox(OutPort):
         """As `append`, for an answer that somebody waits for: it leaves whatever credit its receiver gives."""
         with self.lock:
             self.put(message)
-            self.urgent = self.sent
-            self.flush()
+            self.hurry()
+
+    def hurry(self) -> None:
+        """Somebody waits for what was sent until now. Call under the lock."""
+        assert self.lock.locked()
+        self.urgent = self.sent
+        self.flush()
 
     def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
         """See OutPort. Takes no lock while nothing is due: appending to a list is one step.
@@ -147,8 +152,6 @@ class Outbox(OutPort):
             for index in range(first_open - self.transported - 1, len(self.pending)):
                 call = self.pending[index]
                 if isinstance(call, OpenCall):
-                    if call.call_id is not None and call.call_id < 0:
-                        self.urgent = self.transported + index + 1
                     message = call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
                     self.pending[index] = message
                     self.pending_bytes += len(message) - len(call.tell)

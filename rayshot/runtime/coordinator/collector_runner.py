@@ -368,7 +368,7 @@ class CollectorRunner:
         if pending is None:
             return  # the snapshot of a lost coordinator, or its announcement is late
         now = self._last_ended = time.monotonic()
-        if end.reason is AbortReason.SUSPENDED and now < pending.request.until:
+        if end.reason is AbortReason.SUSPENDED and now < pending.request.until and self._life.over is None:
             due = min(now + pending.request.next_pause_s(), pending.request.until)
             self._put_off.append((due, pending, end))
         elif end.reason is not None:

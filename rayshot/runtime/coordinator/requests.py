@@ -121,7 +121,7 @@ class Asked:
     def add(self, request: PendingRequest, timeout_s: float, living: Container[str]) -> str:
         """Keep a request and return its token. If its initiator is gone, refuse it at once."""
         token = uuid.uuid4().hex
-        self._waiting[token] = (request, time.monotonic() + timeout_s)
+        self._waiting[token] = (request, min(time.monotonic() + timeout_s, request.until))
         if request.order.initiators[0] not in living:
             self.drop(request.order.initiators[0])
         return token
