@@ -166,7 +166,8 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
             return super().paused
 
     process.runner.participant = Watched("alice")
-    parts = {"runner": process.runner, "channels": process, "recording": SimpleNamespace(requested=[], captures={})}
+    recording = SimpleNamespace(requested=[], captures={}, is_suspended=False)
+    parts = {"runner": process.runner, "channels": process, "recording": recording, "is_there": None}
     parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}), "cell": SimpleNamespace(open_calls=[])}
     Worker(SimpleNamespace(**parts))._do_what_waits()
     assert not process.lock.locked()
