@@ -60,7 +60,7 @@ class Current:
 
 def current() -> Current:
     """The actor around the handler that runs on this thread. Raises OutsideHandler on any other thread."""
-    cell = getattr(_running, "cell", None)
+    cell = running_cell()
     if cell is None:
         raise OutsideHandler(_ELSEWHERE)
     return Current(cell)
@@ -73,11 +73,11 @@ def running_cell() -> Cell | None:
 
 def runs_here(cell: Cell) -> bool:
     """Whether this thread is the one that runs handlers of `cell`."""
-    return getattr(_running, "cell", None) is cell
+    return running_cell() is cell
 
 
 def enter(cell: Cell | None) -> Cell | None:
     """Say that this thread runs handlers of `cell` from now on; None: of no cell. Returns the cell before."""
-    before: Cell | None = getattr(_running, "cell", None)
+    before = running_cell()
     _running.cell = cell
     return before

@@ -24,7 +24,7 @@ class Reply:
     runs no handlers made the call: the call was sent at once, without asking for a reply.
     """
 
-    __slots__ = ("__weakref__", "_call", "_callee", "_cell", "question")
+    __slots__ = ("__weakref__", "_call", "_cell", "callee", "question")
 
     def __init__(self, cell: Cell | None, call: OpenCall | None, callee: str) -> None:
         self._cell = cell
@@ -32,14 +32,9 @@ class Reply:
         self._call = call
         if call is not None:
             call.reply = ref(self)
-        self._callee = callee
+        self.callee = callee
         self.question: Question | None = None
         """The call as a question, once the handler that made it has waited or ended."""
-
-    @property
-    def callee(self) -> str:
-        """The name of the actor that was called."""
-        return self._callee
 
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
         """Continue with `method(result, *context)` when the reply is here, or with `on_error(exception, *context)`.
@@ -63,7 +58,7 @@ class Reply:
                 "a reply has one continuation, named in the handler that made the call, before the handler waits"
             )
         on_error_name = None if on_error is None else cell.own_method(on_error)
-        continuation = Continuation(cell.own_method(method), on_error_name, context, self._callee)
+        continuation = Continuation(cell.own_method(method), on_error_name, context, self.callee)
         call.call_id = cell.await_reply(continuation)
 
     def get(self, timeout: float | None = None) -> Any:
@@ -84,13 +79,13 @@ class Reply:
                 raise ConfigError("a reply that has a continuation cannot be waited for")
             cell.ask()
         assert self.question is not None
-        if self._callee == cell.name and not self.question.is_answered:
+        if self.callee == cell.name and not self.question.is_answered:
             cell.port.await_answers([self.question], 1, 0.0)  # it may be here
-        if self._callee == cell.name and not self.question.is_answered:
+        if self.callee == cell.name and not self.question.is_answered:
             raise WaitsForHandler(
-                f"actor {self._callee!r} waits for its own answer, and it handles one message at a time: call the "
+                f"actor {self.callee!r} waits for its own answer, and it handles one message at a time: call the "
                 "method directly, or name what comes next: reply.then(self.on_result)",
-                actor=self._callee,
+                actor=self.callee,
             )
         return self.question
 
@@ -169,10 +164,10 @@ def wait(
     several = list(replies)
     if not 1 <= num_returns <= len(several):
         raise ConfigError(f"num_returns={num_returns}: there are {len(several)} replies to wait for")
-    waiting = set(map(id, _wait(several, num_returns, timeout)))
-    done = [reply for reply in several if id(reply) not in waiting][:num_returns]
-    taken = set(map(id, done))
-    return done, [reply for reply in several if id(reply) not in taken]
+    waiting = {*_wait(several, num_returns, timeout)}
+    done = [reply for reply in several if reply not in waiting][:num_returns]
+    taken = {*done}
+    return done, [reply for reply in several if reply not in taken]
 
 
 def _wait(replies: list[Reply], count: int, timeout: float | None) -> list[Reply]:

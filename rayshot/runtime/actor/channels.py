@@ -258,7 +258,7 @@ class Channels:
         self.settle_calls()
         with self.lock:
             for callee in callees:
-                self.channel_locked(callee).hurry()
+                self.channel_locked(callee).exceed_credit()
 
     def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
         """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""

@@ -97,10 +97,10 @@ class Outbox(OutPort):
         """As `append`, for an answer that somebody waits for: it leaves whatever credit its receiver gives."""
         with self.lock:
             self.put(message)
-            self.hurry()
+            self.exceed_credit()
 
-    def hurry(self) -> None:
-        """Somebody waits for what was sent until now. Call under the lock."""
+    def exceed_credit(self) -> None:
+        """Somebody waits for what was sent until now: it leaves beyond credit. Call under the lock."""
         assert self.lock.locked()
         self.urgent = self.sent
         self.flush()

@@ -195,18 +195,14 @@ class SimulatedActor(Process):
     def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> NoReturn:
         """See CellPort."""
         del questions, count, timeout_s
-        raise self._cannot_wait()
-
-    def answered(self, question: Question) -> NoReturn:
-        """See CellPort."""
-        del question
-        raise self._cannot_wait()
-
-    def _cannot_wait(self) -> ConfigError:
-        return ConfigError(
+        raise ConfigError(
             f"a handler of {self.name!r} waits for an answer: in a simulated world all run on one thread, to their "
             "ends. Name what comes next: reply.then(self.on_result)"
         )
+
+    def answered(self, question: Question) -> NoReturn:
+        """See CellPort."""
+        self.await_answers([question], 1, None)
 
     def request_snapshot(self) -> None:
         """Begin a snapshot when the running handler has ended."""
