@@ -38,6 +38,8 @@ class SnapshotConfig:
             barrier snapshots): an actor records when the markers of all its inputs have arrived, and these channels
             have no messages in flight; only channels that lead back, and drivers' channels, are recorded; or
             "stop-the-world": once the running handlers have ended, no handler runs until all actors have recorded.
+        conclude_timeout_s: while handlers wait for other actors, nobody who waits can record. Before a snapshot of such
+            actors begins, they finish what they do and begin nothing else; the request fails if this takes longer.
         alignment_timeout_s: an aligned snapshot that waited this long becomes a Chandy-Lamport one; None: never.
         max_in_flight_bytes: how many bytes of messages in flight an actor keeps for snapshots at most, at least 1. If
             there are more, the snapshot is aborted ("too_much_in_flight"). Applies to actors made from now on.
@@ -53,11 +55,13 @@ class SnapshotConfig:
     keep_weekly: int | None = None
     mode: str = CHANDY_LAMPORT
     alignment_timeout_s: float | None = None
+    conclude_timeout_s: float = 60.0
     max_in_flight_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         _seconds("interval_s", self.interval_s, optional=True)
         _seconds("timeout_s", self.timeout_s)
+        _seconds("conclude_timeout_s", self.conclude_timeout_s)
         _seconds("alignment_timeout_s", self.alignment_timeout_s, optional=True)
         _seconds("min_pause_s", self.min_pause_s, zero=True)
         _count("max_concurrent", self.max_concurrent)

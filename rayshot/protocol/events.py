@@ -104,7 +104,8 @@ class BatchArrived:
     """Messages `first` .. `first + count - 1` came from `sender`, with the markers due on that channel.
 
     A batch without messages brings markers, or is `closing`: the sender ends, and this is its last batch. `tags` come
-    from drivers: snapshots whose effects the driver had seen before it sent this batch.
+    from drivers: snapshots whose effects the driver had seen before it sent this batch. `asked` is the number of the
+    last message for whose answer the sender waits, or has waited; the machine does not look at it.
     """
 
     sender: str
@@ -114,6 +115,7 @@ class BatchArrived:
     markers: tuple[Marker, ...] = ()
     tags: tuple[SnapshotId, ...] = ()
     closing: bool = False
+    asked: int = 0
 
     def __post_init__(self) -> None:
         assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"

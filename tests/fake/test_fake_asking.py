@@ -415,8 +415,12 @@ def test_a_request_whose_time_is_up_while_a_handler_waits_says_so(cluster):
     gate = new_gate("gate")
     asker.ask_behind.tell("gate", 5)
     cluster.settle()
-    with pytest.raises(SnapshotAborted, match=r"\(suspended\): asker: a handler waits for the answer of server"):
+    with pytest.raises(
+        SnapshotAborted, match=r"ask_behind of 'asker' \(test_fake_asking.py:\d+\) has waited"
+    ) as caught:
         system.snapshot()
+    assert "for 'server' for 1 s; square_behind of 'server' runs" in caught.value.message
+    assert caught.value.evidence["reason"] == "suspended"
     assert system.status().aborted == 1
     gate.set()
     assert answers(asker) == [25]

@@ -74,7 +74,9 @@ class Coordinator:
     def join(self, identity, _node, own, _ray_name):
         self.hosts[identity.name] = own
         effects = self.collector.handle(ProcessJoined(identity.name))
-        return Joined(0, [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)], [])
+        return Joined(
+            0, [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)], [], None
+        )
 
     @notice
     def quiet(self, snapshot, name):

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,7 +43,7 @@ class NoMembers:
 class SlowCommitter:
     """Writes a snapshot when `answer` is set; `refuses` is the error with which it does not."""
 
-    incarnation = 1
+    incarnation, epoch = 1, SimpleNamespace(position=0)
 
     def __init__(self):
         self.begun, self.answer = threading.Semaphore(0), threading.Event()

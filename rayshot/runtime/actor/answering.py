@@ -72,6 +72,8 @@ class Answering:
                 "node": here.address(),
                 "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
                 "waits_for": process.recording.waits_for,
+                "waits_s": process.suspension.waits_s,
+                "waits_at": process.suspension.waits_at,
                 "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
                 "outbox": process.channels.waiting,

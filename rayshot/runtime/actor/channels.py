@@ -74,6 +74,7 @@ class ActorChannel(SenderChannel):
         if self._closing is not None:
             closing, self._closing = self._closing, None
             self.transmit(closing)
+        self.say_asked()
 
     def close(self, batch: InFlight) -> None:
         """Send a last batch, which says that nothing follows. Call under the lock."""
@@ -90,6 +91,11 @@ class ActorChannel(SenderChannel):
         if self.down is None and self.ended is None and self.peer is not None:
             self.transmit(batch)
             failpoint("after_marker")
+
+    def say_asked(self) -> None:
+        """The receiver must hear now up to where this actor waits for answers: it may be held. Call under the lock."""
+        if self.asked > self.asked_said:
+            self.send_markers(InFlight(self.transported + 1, 0, b"", self._machine.markers_due(self.receiver), ()))
 
     def end(self, detail: str) -> None:
         """See SenderChannel. No record needs the batches that the receiver had."""
@@ -255,10 +261,19 @@ class Channels:
         self.constructor_asks |= self._cell.constructing
         if self.unconnected:
             self.connect_all()
+        with self.lock:
+            channels = [self.channel_locked(callee) for callee in callees]
+            for channel in channels:
+                channel.asked = channel.sent
         self.settle_calls()
         with self.lock:
-            for callee in callees:
-                self.channel_locked(callee).exceed_credit()
+            for channel in channels:
+                channel.exceed_credit()
+
+    def say_asked(self) -> None:
+        """Everybody may be held: say where this actor waits for answers, on channels that carry nothing else now."""
+        for channel in self.out.values():
+            channel.say_asked()
 
     def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
         """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""

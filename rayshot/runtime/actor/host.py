@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle, SystemRecovering
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
+from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
@@ -80,6 +81,9 @@ class Host(Answering):
         with process.runner.lock:
             for snapshot, floor in joined.over:
                 process.runner.handle(SnapshotEnded(snapshot, floor))
+        if joined.concluding is not None:
+            with process.runner.lock:
+                process.concluding.begin(*joined.concluding)
         for begin in joined.begun:  # before the first message: otherwise a cut without this actor could hold
             self._begin(process, *begin, brought=True)  # effects that a driver had through it
 
@@ -191,6 +195,8 @@ class Host(Answering):
                 return PacketAnswer(Status.STOPPED, 0, detail=refusal.message)
             if batch.sender in process.dead_drivers:
                 return PacketAnswer(Status.GONE, 0, detail=GONE)
+            if batch.asked:
+                process.concluding.asked(batch.sender, batch.asked)
             process.channels.arrived(batch, body, slots)
             recorded = process.runner.participant.recorded_snapshots
             ended = _ended_tags(process, batch.tags) if batch.tags else ()
@@ -267,6 +273,24 @@ class Host(Answering):
             self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
             if snapshot.by_coordinator:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
+
+    @order
+    def conclude(self, process: ActorProcess, conclusion: ConclusionId, within_s: float) -> None:
+        """A snapshot is to begin: bring what is under way to its end, and begin nothing else; see `concluding`."""
+        with process.runner.lock:
+            process.concluding.begin(conclusion, within_s)
+
+    @order
+    def breathe(self, process: ActorProcess, conclusion: ConclusionId, count: int) -> None:
+        """Begin so many messages besides."""
+        with process.runner.lock:
+            process.concluding.breathe(conclusion, count)
+
+    @order
+    def concluded(self, process: ActorProcess, conclusion: ConclusionId) -> None:
+        """This conclusion has led to nothing, or is over: go on."""
+        with process.runner.lock:
+            process.concluding.end(conclusion)
 
     @order
     def initiate(self, process: ActorProcess, token: str) -> None:
@@ -403,6 +427,7 @@ class Host(Answering):
             if stop is not None:
                 process.stop(stop)
             process.outcomes.durable.ask_again()
+            process.concluding.end(None)
             lost = process.runner.participant.open_snapshots
             for snapshot in lost:
                 process.runner.handle(DeadlinePassed(snapshot))

@@ -108,6 +108,14 @@ class Mailbox:
         self._waiting.appendleft(Delivery(sender, cut_frame(frame, frame.first + 1, frame.last)))
         return self._begin(Delivery(sender, cut_frame(frame, frame.first, frame.first)))
 
+    def put_back(self) -> None:
+        """Of the delivery that is being processed, handle nothing more now: what is left waits before all others."""
+        assert self.current is not None
+        sender, frame = self.current.sender, self.current.frame
+        if self.position < frame.last:
+            self._waiting.appendleft(Delivery(sender, cut_frame(frame, self.position + 1, frame.last)))
+        self.finish()
+
     def _begin(self, delivery: Delivery) -> Delivery:
         self.current = delivery
         self.position = delivery.frame.first - 1

@@ -18,6 +18,7 @@ from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import is_driver, label_of
 from rayshot.runtime.actor.channels import ActorChannel, Channels
+from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
 from rayshot.runtime.actor.recording import Recording
@@ -38,6 +39,14 @@ class Waits(Protocol):
 
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
+
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds handlers have waited and got no answer; 0 if none waits."""
+
+    @property
+    def waits_at(self) -> str:
+        """The file and the line where a handler waits; "" if none waits."""
 
 
 class ActorProcess:
@@ -60,7 +69,9 @@ class ActorProcess:
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
         self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, rolls_back=identity.heals)
-        self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing)
+        self.concluding = Concluding(self.runner, self.channels.mailbox)
+        self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
+        self.concluding.begun = self._concludes
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
@@ -122,6 +133,10 @@ class ActorProcess:
         self.cell.open_calls.append(call)
         self.runner.interrupted = True
         return Reply(self.cell, call, receiver)
+
+    def _concludes(self) -> None:
+        self.recording.stop_aligning()
+        self.channels.say_asked()
 
     def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """See CellPort."""

@@ -19,11 +19,19 @@ from rayshot.protocol.effects import (
     ReportQuiet,
     ReportRecord,
 )
-from rayshot.protocol.events import CaptureFailed, DeadlinePassed, HandlersPaused, SnapshotRequested, StateCaptured
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.events import (
+    AlignmentTimedOut,
+    CaptureFailed,
+    DeadlinePassed,
+    HandlersPaused,
+    SnapshotRequested,
+    StateCaptured,
+)
+from rayshot.protocol.identity import ALIGNED, SnapshotId
 from rayshot.protocol.out_channel import spreads
 from rayshot.protocol.record import Record
 from rayshot.runtime.actor.channels import Channels
+from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes
 from rayshot.runtime.actor.runner import Runner, SnapshotEffect
@@ -49,7 +57,15 @@ class Recording:
     are the snapshots for which it must stand still. `end` is the last record of a process that ended.
     """
 
-    def __init__(self, runner: Runner, channels: Channels, cell: Cell, outcomes: Outcomes, tracing: Tracing) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        channels: Channels,
+        cell: Cell,
+        outcomes: Outcomes,
+        tracing: Tracing,
+        concluding: Concluding,
+    ) -> None:
         self.requested: deque[str] = deque()
         self.captures: dict[SnapshotId, Behind] = {}
         self.pauses: list[SnapshotId] = []
@@ -61,6 +77,7 @@ class Recording:
         self._channels = channels
         self._cell = cell
         self._tracing = tracing
+        self._concluding = concluding
         self._coordinator = runner.identity.coordinator
         self._state: Captured | CaptureChild | None = None
         self._captured_at = 0.0
@@ -130,6 +147,7 @@ class Recording:
         self._outcomes.recorded(snapshot, received)
         runner.handle(StateCaptured(snapshot, self._cell.born, sent, received))
         self._state = None
+        self._concluding.recorded(snapshot)
         if spreads(snapshot):
             self._channels.flush()  # finds receivers that are not connected, for the markers
         failpoint("after_record")
@@ -173,6 +191,13 @@ class Recording:
         while self.pauses:
             self._runner.handle(HandlersPaused(self.pauses.pop(), self._channels.drain()))
             self._channels.flush()
+
+    def stop_aligning(self) -> None:
+        """If the actor is held, what stands before a marker would never be handled: wait for no markers."""
+        if self._concluding.holds:
+            for snapshot in self._unrecorded:
+                if snapshot.mode == ALIGNED:
+                    self._runner.handle(AlignmentTimedOut(snapshot))
 
     # Waiting handlers ------------------------------------------------------------------------------------------
 
@@ -219,13 +244,14 @@ class Recording:
                 self._refuse_suspended(snapshot)
             case AwaitMarkers(snapshot):
                 self.deliveries.learned(snapshot)
+                self.stop_aligning()
             case PauseHandlers(snapshot):
                 self.deliveries.learned(snapshot)
                 self.pauses.append(snapshot)
                 self._interrupt()
             case CaptureState(snapshot, behind):
                 self.deliveries.learned(snapshot)
-                self.captures[snapshot] = behind
+                self.captures[snapshot] = {} if self._concluding.holds else behind
                 self._interrupt()
             case ReportQuiet(snapshot):
                 self._coordinator.quiet.remote(snapshot, runner.name)

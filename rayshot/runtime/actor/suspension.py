@@ -1,17 +1,21 @@
 """Handlers that wait for the answers of other actors."""
 
 import asyncio
+import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+from types import FrameType
 
 from rayshot.errors import RayshotError
 from rayshot.model.calls import Question
 from rayshot.model.cell import Cell
 from rayshot.model.hook_calls import Interruption
 from rayshot.runtime.actor.channels import Channels
+from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door import door
@@ -19,6 +23,8 @@ from rayshot.runtime.wire.actor_errors import ActorExited
 
 LOOK_S = 1.0
 """While a handler waits, its process looks so often whether the actors live that it waits for."""
+
+_NOT_THE_USERS = "rayshot", "ray", "asyncio"
 
 
 class Suspension:
@@ -34,13 +40,17 @@ class Suspension:
         runner: Runner,
         channels: Channels,
         recording: Recording,
+        concluding: Concluding,
         cell: Cell,
         is_there: Callable[[str], bool | None],
     ) -> None:
         self._runner, self._channels, self._recording, self._cell = runner, channels, recording, cell
+        self._concluding = concluding
         self._is_there = is_there
         self._looked_at: dict[str, int] = {}
         """Per sender, the number of the last message that was looked at for an answer."""
+        self._waits_since, self._waits_at = 0.0, ""
+        """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
         self._look_due = 0.0
@@ -52,6 +62,16 @@ class Suspension:
         self._looks_on: asyncio.AbstractEventLoop | None = None
         """The loop with a timer for the next look."""
         runner.hear_news = self._wake_loop
+
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds handlers have waited and got no answer; 0 if none waits. Under the lock."""
+        return time.monotonic() - self._waits_since if self._recording.is_suspended else 0.0
+
+    @property
+    def waits_at(self) -> str:
+        """The file and the line where a handler waits; "" if none waits. Under the lock."""
+        return self._waits_at if self._recording.is_suspended else ""
 
     def handler_ended(self) -> None:
         """Nobody waits any more: not even a task that its handler has left behind."""
@@ -146,8 +166,13 @@ class Suspension:
         with self._runner.lock:
             if not self._recording.is_suspended:
                 self._channels.mailbox.watch()
-                self._look_due = time.monotonic() + LOOK_S
+                self._waits_since, self._waits_at = time.monotonic(), _place(sys._getframe(2))  # noqa: SLF001
+                self._look_due = self._waits_since + LOOK_S
+            if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
+                self._concluding.wait()
             self._recording.suspend(*callees)
+            if self._concluding.holds:
+                self._channels.say_asked()
 
     def _end(self, *questions: Question) -> None:
         with self._runner.lock:
@@ -165,6 +190,7 @@ class Suspension:
             question = self._cell.questions.get(call_id)
             if question is not None and not question.is_answered:
                 question.answer = ok, tell, slots
+                self._waits_since = time.monotonic()
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
                 detail = f"actor {question.callee!r} ended and has not answered"
@@ -192,3 +218,10 @@ class Suspension:
             self._ended |= ended  # all that they sent has arrived before
             if ended:
                 self._runner.notify()
+
+
+def _place(frame: FrameType | None) -> str:
+    """The file and the line of the innermost code of the user."""
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USERS:
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -49,10 +49,11 @@ class Worker:
         self._ending_since: float | None = None
         self._process = process
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
+        self._concluding = process.concluding
         self._cell = process.cell
         self._cell.number_now = self._number_now
         process.suspension = self._suspension = Suspension(
-            self._runner, self._channels, self._recording, self._cell, process.is_there
+            self._runner, self._channels, self._recording, self._concluding, self._cell, process.is_there
         )
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
@@ -136,7 +137,7 @@ class Worker:
 
     def _next(self) -> Delivery | None:
         """Do the work between two handlers, then wait for messages. Returns None when the process is down."""
-        runner, channels, recording = self._runner, self._channels, self._recording
+        runner, channels, recording, concluding = self._runner, self._channels, self._recording, self._concluding
         while True:
             if runner.interrupted:
                 self._between_handlers()
@@ -148,22 +149,29 @@ class Worker:
                     return None
                 if runner.interrupted:
                     continue
+                concluding.expire()
                 if runner.at_rest:
                     runner.at_rest.pop()()
                 if channels.mailbox and not runner.loading:
-                    limits = channels.limits()
-                    take = channels.mailbox.take if self._cell.born else channels.mailbox.take_creation
-                    delivery = take(limits)
+                    limits, mailbox = channels.limits(), channels.mailbox
+                    if self._cell.born:
+                        delivery = mailbox.take(concluding.limits(limits))
+                    else:  # who asks the new actor waits for its creation too
+                        delivery = mailbox.take_creation(limits)
                     if delivery is not None:
-                        return delivery if self._poison_watch is None else channels.mailbox.cut_to_one()
+                        one = self._poison_watch is not None or concluding.breathes
+                        concluding.begins()
+                        return mailbox.cut_to_one() if one else delivery
                 recording.forget_overdue()
+                concluding.rests()
                 self.idle = True
                 runner.wake.wait(self._patience())
                 self.idle = False
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
-        due = [when for when in (self._cell.next_due(), self._recording.deliveries.next_deadline()) if when is not None]
+        times = self._cell.next_due(), self._recording.deliveries.next_deadline(), self._concluding.next_due
+        due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _fire_timers(self) -> None:
@@ -207,9 +215,21 @@ class Worker:
                 self._between_handlers()
                 if runner.down is not None:
                     return
+                if self._concluding.holds and self._stops(delivery):
+                    return
         self.handling = self._unpacker = None
         mailbox.position = number
         mailbox.finish()
+
+    def _stops(self, delivery: Delivery) -> bool:
+        """Whether nothing more of this batch may begin now: then it waits again."""
+        mailbox = self._channels.mailbox
+        with self._runner.lock:
+            if not self._concluding.stops(delivery.sender, mailbox.position + 1):
+                return False
+            self.handling = self._unpacker = None
+            mailbox.put_back()
+            return True
 
     def _handle_watched(self, watch: PoisonWatch, delivery: Delivery) -> None:
         watch.handle(delivery, self._handle_all)
@@ -328,6 +348,7 @@ class Worker:
             sent = self._channels.sent
             if recording.captures or not runner.participant.may_end(sent):
                 process.wait_for_ends()
+                self._concluding.rests()
                 self._give_up_unready()
                 runner.wake.wait(0.01)
                 return

@@ -31,11 +31,12 @@ class Outbox(OutPort):
 
     Each `pending` message is encoded, or an OpenCall. From the index `held_at` on they may not leave yet, see
     `holding`. `urgent` is the number of the last message that somebody waits for: credit does not hold it, or those
-    before it. `slots` are the slots of pending messages. `_plain` are tells that follow them, as lists: `gather`
-    encodes many of them at once, before any code looks at the outbox. `_past_plain` may get one more tell, from a
-    thread that was appending when tracing began. If `_due_messages` or `_due_bytes` are pending, or `_due_plain` tells
-    are in `_plain`, the outbox has work to do; `flush` sets these limits. `trace`, if set, is called with the receiver
-    of each message, in one step with the message's number.
+    before it; `asked` is that of the last one for whose answer a handler waits or has waited, and `asked_said` what
+    the receiver was told of that. `slots` are the slots of pending messages. `_plain` are tells that follow them,
+    as lists: `gather` encodes many of them at once, before any other code looks at them. `_past_plain` may get one
+    more tell, from a thread that was appending when tracing began. If `_due_messages` or `_due_bytes` are pending,
+    or `_due_plain` tells are in `_plain`, the outbox has work to do; `flush` sets these limits. `trace`, if set, is
+    called with the receiver of each message, in one step with the message's number.
     """
 
     delivers_unready = False
@@ -50,7 +51,7 @@ class Outbox(OutPort):
         self.pending_bytes = 0
         self.slots: Slots = {}
         self.transported = 0
-        self.urgent = 0
+        self.urgent = self.asked = self.asked_said = 0
         self.held_at: int | None = None
         self.holding = Holding(self, lock)
         self.down: SystemDown | ActorExited | None = None

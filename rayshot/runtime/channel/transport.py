@@ -152,6 +152,7 @@ class SenderChannel(Outbox):
         """Hand a batch to Ray. Call under the lock."""
         assert self.lock.locked()
         assert self.peer is not None
+        self.asked_said = self.asked
         try:
             packet = pack_packet(
                 self._sender.name,
@@ -162,6 +163,7 @@ class SenderChannel(Outbox):
                 markers=batch.markers,
                 tags=batch.tags,
                 closing=batch.closing,
+                asked=self.asked,
             )
             batch.ref = (
                 self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)

@@ -26,11 +26,13 @@ from rayshot.protocol.collector_events import (
     SnapshotWanted,
     StoreSnapshot,
 )
+from rayshot.protocol.concluding import ConclusionId, Rest
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.coordinator.commit_queue import CommitQueue
+from rayshot.runtime.coordinator.concluder import Concluder
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.notifications import DurableNumbers
@@ -121,13 +123,14 @@ class CollectorRunner:
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._intake = ReportIntake(self._take, self.refuse)
         self._admission, self._ends = Admission(), Ends()
-        self._put_off: list[tuple[float, PendingSnapshot, AnnounceEnd]] = []
-        """Snapshots that were refused as handlers wait: each is tried again at its time."""
+        self.concluder = Concluder(members, committer.epoch.position, lock)
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()
         self._awaiting: set[str] = set()
         """The actors at which outcomes wait for a durable snapshot."""
         self._fruitless = 0
+        self._refused_early: set[SnapshotId] = set()
+        """Snapshots that actors refused as handlers wait, before their announcement was there."""
         self._is_wanted = False
         """Whether drivers wait for a snapshot, as they may keep no more."""
 
@@ -150,9 +153,6 @@ class CollectorRunner:
         """Refuse what was asked for and has not begun: `error` says why the life is over. Those under way go on."""
         with self.lock:
             self._admission.refuse(error)
-            for _, pending, _ in self._put_off:
-                pending.request.refuse(error)
-            self._put_off.clear()
 
     def close(self) -> None:
         """Wait for the commits in the queue. Hold no lock."""
@@ -176,13 +176,15 @@ class CollectorRunner:
     def fruitless(self, now: float) -> int:
         """How many snapshots failed since the last one that advances. Call under the lock."""
         assert self.lock.is_held, "failures are counted under the lock"
-        late = sum(int((now - one.began) // LATE_S) for one in self.pending.values())
+        waiting = (*(one.began for one in self.pending.values()), *(one.began or now for one in self._admission.tried))
+        late = sum(int((now - began) // LATE_S) for began in waiting)
         return self._fruitless + late
 
     def want(self) -> None:
         """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
         assert self.lock.is_held, "a snapshot is wanted under the lock"
         self._is_wanted = not self.pending
+        self._admission.hurry()
 
     # Requests --------------------------------------------------------------------------------------------------
 
@@ -210,6 +212,12 @@ class CollectorRunner:
             ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
             if snapshot in (*self._collector.open_snapshots, *ended):
                 self._note(snapshot, request)
+            elif snapshot in self._refused_early:
+                self._refused_early.remove(snapshot)
+                request.begin(time.monotonic(), self._timeout_s(request))
+                self._admission.put_off(
+                    request, time.monotonic() + request.next_pause_s(self.concluder.end_for(request))
+                )
             else:
                 request.refuse(over_before_begun(snapshot))
             self._carry_out(effects)
@@ -224,6 +232,11 @@ class CollectorRunner:
 
     def _begin_wanted(self) -> None:
         while (request := self._admission.next(self._room, aligning=self._collector.is_aligning)) is not None:
+            now = time.monotonic()
+            request.begin(now, self._timeout_s(request))
+            if not self.concluder.admits(request, now, min(self.config.conclude_timeout_s, request.until - now)):
+                return
+            self._admission.drop(request)
             failpoint("before_begin")
             if initiators := request.order.initiators:
                 token = self._admission.asked.add(request, self.config.timeout_s, self._members.hosts)
@@ -256,12 +269,12 @@ class CollectorRunner:
 
     # Actors ----------------------------------------------------------------------------------------------------
 
-    def join(self, name: str) -> tuple[list[Begin], list[tuple[SnapshotId, int]]]:
-        """An actor joins. Returns the begin of each open snapshot, and the ends that it must know."""
+    def join(self, name: str) -> tuple[list[Begin], list[tuple[SnapshotId, int]], tuple[ConclusionId, float] | None]:
+        """An actor joins. Returns the begin of each open snapshot, the ends that it must know, and what holds it."""
         with self.lock:
             effects = self._collector.handle(ProcessJoined(name))
             begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
-            return begun, self._ends.known()
+            return begun, self._ends.known(), self.concluder.join(name, time.monotonic())
 
     def process_ended(self, event: ProcessEnded) -> None:
         """An actor ended. It may have been on the only path of the markers of a snapshot that few helpers spread."""
@@ -270,6 +283,7 @@ class CollectorRunner:
             self._admission.asked.drop(name)
             self._ends.leaving.discard(name)
             self._awaiting.discard(name)
+            self.concluder.lose(name)
             for snapshot, pending in self.pending.items():
                 if pending.request.order.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
@@ -294,6 +308,12 @@ class CollectorRunner:
             if self.advanced is not None:
                 self._members.tell(name, "advanced", self.advanced)
 
+    def rests(self, name: str, report: Rest) -> None:
+        """An actor reports whether it rests. When all do, the snapshot begins for which they are held."""
+        with self.lock:
+            self.concluder.hear(name, report)
+            self._begin_wanted()
+
     def report(self, head: bytes, body: Body) -> None:
         """An actor brings a report."""
         self._intake.put(head, body)
@@ -309,7 +329,10 @@ class CollectorRunner:
 
     def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
         """An actor cannot give its record of a snapshot."""
-        self.handle(CaptureRefused(snapshot, name, detail, reason))
+        with self.lock:
+            if reason is AbortReason.SUSPENDED:
+                self.concluder.asks(name)
+            self.handle(CaptureRefused(snapshot, name, detail, reason))
 
     # Effects ---------------------------------------------------------------------------------------------------
 
@@ -320,7 +343,7 @@ class CollectorRunner:
             known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self.committed.position if self.committed and known else None
             wanted = request or PendingRequest(CHANDY_LAMPORT)
-            wanted.until = min(wanted.until, now + self._timeout_s(wanted))
+            wanted.begin(now, self._timeout_s(wanted))
             self.pending[snapshot] = PendingSnapshot(now, time.time(), wanted.until, wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...]) -> None:
@@ -338,6 +361,7 @@ class CollectorRunner:
                 case StoreSnapshot(cut):
                     pending = self.pending[cut.snapshot]
                     pending.recorded_s = time.monotonic() - pending.began
+                    self.concluder.end_for(pending.request)
                     self._commits.put(cut)
                     if cut.snapshot.mode == STOP_THE_WORLD and not pending.request.order.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
@@ -365,12 +389,17 @@ class CollectorRunner:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
         for name, drivers in end.past_drivers.items():
             self._members.tell(name, "forget_drivers", drivers)
-        if pending is None:
-            return  # the snapshot of a lost coordinator, or its announcement is late
-        now = self._last_ended = time.monotonic()
-        if end.reason is AbortReason.SUSPENDED and now < pending.request.until and self._life.over is None:
-            due = min(now + pending.request.next_pause_s(), pending.request.until)
-            self._put_off.append((due, pending, end))
+        if pending is None:  # the snapshot of a lost coordinator, or its announcement is late
+            if end.reason is AbortReason.SUSPENDED:
+                self._refused_early.add(end.snapshot)
+            return
+        now, request = time.monotonic(), pending.request
+        self._last_ended = now
+        held_s = self.concluder.end_for(request)
+        again_at = now + request.next_pause_s(held_s) if end.reason is AbortReason.SUSPENDED else inf
+        if again_at < request.until and self._life.over is None:
+            request.give_up = partial(self._failed, pending, end)
+            self._admission.put_off(request, again_at)
         elif end.reason is not None:
             self._failed(pending, end)
         self._begin_wanted()
@@ -385,15 +414,6 @@ class CollectorRunner:
         error = abort_error(end)
         log.warning("%s", error)
         pending.request.refuse(error)
-
-    def _try_again(self, now: float) -> None:
-        due = [one for one in self._put_off if now >= one[0]]
-        self._put_off = [one for one in self._put_off if now < one[0]]
-        for _, pending, end in due:
-            if now < pending.request.until:
-                self._admission.add(pending.request, inf)
-            else:
-                self._failed(pending, end)
 
     # Durable ---------------------------------------------------------------------------------------------------
 
@@ -448,17 +468,23 @@ class CollectorRunner:
         for snapshot, pending in self.pending.items():
             if snapshot.mode == ALIGNED and pending.loses_patience(now, self.config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
+        if (error := self.concluder.tick(now)) is not None:
+            log.warning("%s", error)
+            self._fruitless += 1
+            for request in self._admission.refuse_wanted(error):
+                self._metrics.aborted(request.trigger, AbortReason.SUSPENDED)
         self._admission.expire(now)
-        self._try_again(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self.config.next_due(self._last_began, self._last_ended)
         if self._early > self._fruitless:
             due = self._last_began + EARLY_S
+        if due is not None:
+            due = max(due, self.concluder.pause_until)
         if self._is_wanted:
             due = self._last_ended + self.config.min_pause_s
-        idle = not self._put_off and self._admission.is_empty and self._admission.fits(self._room)
+        idle = self._admission.is_empty and self._admission.fits(self._room)
         runs = self._life.phase is Phase.RUNNING
         if due is not None and now >= due and idle and runs and self._members.hosts:
             self._is_wanted = False

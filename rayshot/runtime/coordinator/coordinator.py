@@ -18,6 +18,7 @@ from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import ProcessQuiet
+from rayshot.protocol.concluding import Rest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId
 from rayshot.runtime.coordinator.actor_notices import notice
@@ -156,6 +157,19 @@ class Coordinator:
         """Outcomes wait at an actor for a durable snapshot: tell it at once, from now on, of each that advances."""
         if (life := self._life_of(incarnation)) is not None:
             life.runner.await_commits(name)
+
+    @notice
+    def asks(self, name: str, incarnation: int) -> None:
+        """An actor waits for another one, for the first time in this life: see `concluding`."""
+        if (life := self._life_of(incarnation)) is not None:
+            with life.lock:
+                life.runner.concluder.asks(name)
+
+    @notice
+    def rests(self, name: str, incarnation: int, report: Rest) -> None:
+        """While conversations are to end: whether the actor has anything left that it may begin."""
+        if (life := self._life_of(incarnation)) is not None:
+            life.runner.rests(name, report)
 
     @notice
     def failed(self, name: str, detail: str, incarnation: int) -> None:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -320,9 +320,10 @@ class Members:
         for vault in tuple(self._vaults.values()):  # others join meanwhile
             getattr(vault, method).remote(*args, **kwargs)
 
-    def status(self) -> dict[str, dict[str, Any] | None]:
-        """The status of each host by name; None for a host that does not answer."""
-        return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
+    def status(self, names: Container[str] | None = None) -> dict[str, dict[str, Any] | None]:
+        """The status of each host, or of these, by name; None for a host that does not answer."""
+        hosts = tuple(self.hosts.items())
+        return self._ask({name: host.status.remote() for name, host in hosts if names is None or name in names})
 
     def figures(self) -> dict[str, Any]:
         """As `status`, but with the answers of `Host.figures`."""

@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Figures = Mapping[str, int | float]
 PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 """A snapshot that actors refuse because handlers wait is tried again behind a pause, which doubles each time."""
+PAUSES = 10
+"""A conclusion that led to nothing is followed by a pause of so many times as long as it held the actors."""
 
 
 class SnapshotRequest(NamedTuple):
@@ -77,14 +79,29 @@ class PendingRequest:
     error: RayshotError | None = None
     cut: Cut | None = None
     until: float = inf
-    """When its time is up, by time.monotonic: set as its first snapshot begins. It may be tried several times."""
+    """When its time is up, by time.monotonic: set at its first try. It may be tried several times."""
 
-    _pause_s: float = PAUSE_S
+    began: float | None = None
+    """When it was tried first."""
 
-    def next_pause_s(self) -> float:
-        """How many seconds to wait before it is tried again."""
-        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, PAUSE_MAX_S)
-        return pause_s
+    refusals: int = 0
+
+    give_up: Callable[[], None] | None = None
+    """Ends it with the error of its last try, as handlers waited then; None if it was not tried."""
+
+    def begin(self, now: float, within_s: float) -> None:
+        """It is tried, maybe not for the first time."""
+        if self.began is None:
+            self.began, self.until = now, min(self.until, now + within_s)
+
+    def next_pause_s(self, held_s: float) -> float:
+        """Its actors refused, after they were held for so long: how many seconds to wait before it is tried again.
+
+        Once that can be bad luck, as an actor waited that never had before.
+        """
+        self.refusals += 1
+        held_s *= 1 if self.refusals == 1 else PAUSES
+        return max(held_s, min(PAUSE_S * 2.0 ** min(self.refusals - 1, 10), PAUSE_MAX_S))
 
     def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
         """The snapshot is durable: let the waiting thread go on."""
@@ -170,23 +187,46 @@ class Admission:
     def __init__(self) -> None:
         self._wanted: dict[PendingRequest, float] = {}
         """The requests that wait for their turn, with their deadlines by time.monotonic."""
+        self._put_off: dict[PendingRequest, float] = {}
+        """Those that were tried, and are tried again at this time."""
         self.asked = Asked()
         self.exploring = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether no request waits for its turn."""
-        return not self._wanted
+        """Whether no request waits, for its turn or to be tried again."""
+        return not (self._wanted or self._put_off)
 
     def add(self, request: PendingRequest, timeout_s: float) -> None:
         """Add a request behind the others. It is refused if it does not begin within `timeout_s` seconds."""
         self._wanted[request] = min(time.monotonic() + timeout_s, request.until)
 
+    def put_off(self, request: PendingRequest, until: float) -> None:
+        """Try this request again at that time. One of an actor is dropped if another such one waits already."""
+        waiting = (*self._wanted, *self._put_off)
+        if request.trigger != "actor" or all(one.trigger != "actor" for one in waiting):
+            self._put_off[request] = until
+
+    def hurry(self) -> None:
+        """Try all requests again that were put off."""
+        self._wanted |= {request: request.until for request in self._put_off}
+        self._put_off.clear()
+
+    @property
+    def tried(self) -> tuple[PendingRequest, ...]:
+        """The requests that wait and were tried."""
+        return tuple(one for one in (*self._wanted, *self._put_off) if one.began is not None)
+
     def expire(self, now: float) -> None:
         """Refuse the requests whose time is up."""
         self.asked.expire(now)
+        for request in [request for request, due in self._put_off.items() if now >= due]:
+            del self._put_off[request]
+            self._wanted[request] = request.until
         for request in [request for request, due in self._wanted.items() if now >= due]:
-            del self._wanted[request]
+            self.drop(request)
+            if request.give_up is not None:
+                request.give_up()
             request.refuse(
                 SnapshotAborted(
                     "the snapshot did not begin within its time-out: others were open, or the system was being "
@@ -200,18 +240,26 @@ class Admission:
         return len(self.asked) + self.exploring < room
 
     def next(self, room: int, *, aligning: bool) -> PendingRequest | None:
-        """Remove and return the next request that may begin. While a snapshot is `aligning`, skip aligned ones."""
+        """The next request that may begin; `drop` it then. While a snapshot is `aligning`, skip aligned ones."""
         if not self.fits(room):
             return None
         blocked = self.exploring or aligning
-        request = next((one for one in self._wanted if not (blocked and one.mode == ALIGNED)), None)
-        if request is not None:
-            del self._wanted[request]
-        return request
+        return next((one for one in self._wanted if not (blocked and one.mode == ALIGNED)), None)
+
+    def drop(self, request: PendingRequest) -> None:
+        """This request waits for its turn no more."""
+        del self._wanted[request]
+
+    def refuse_wanted(self, error: RayshotError) -> tuple[PendingRequest, ...]:
+        """Refuse and return all requests that wait for their turn or to be tried again."""
+        refused = (*self._wanted, *self._put_off)
+        for request in refused:
+            request.refuse(error)
+        self._wanted.clear()
+        self._put_off.clear()
+        return refused
 
     def refuse(self, error: RayshotError) -> None:
         """Refuse all requests: no snapshot begins any more."""
-        for request in self._wanted:
-            request.refuse(error)
-        self._wanted.clear()
+        self.refuse_wanted(error)
         self.asked.refuse(error)

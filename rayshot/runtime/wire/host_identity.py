@@ -8,6 +8,7 @@ from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import Caution
 from rayshot.runtime.door.state import actor_id
@@ -60,13 +61,15 @@ class Joined:
 
     `term` is that of the coordinator that answered, see `Issuer`. `begun` has the arguments of `Host.begin` for each
     snapshot under way. `over` has the snapshots that ended and whose markers may still arrive, with their floors.
-    `traced` is for a trace window: whether the host is traced in full; None if it is not traced by one. `programs` has
-    the present driver of each program with a name.
+    `concluding` has the arguments of `Host.conclude` while conversations are to end. `traced` is for a trace window:
+    whether the host is traced in full; None if it is not traced by one. `programs` has the present driver of each
+    program with a name.
     """
 
     term: int
     begun: list[tuple[Any, ...]]
     over: list[tuple[SnapshotId, int]]
+    concluding: tuple[ConclusionId, float] | None
     traced: bool | None = None
     programs: Mapping[str, str] = field(default_factory=dict)
 

@@ -46,16 +46,17 @@ def pack_packet(
     markers: tuple[Marker, ...] = (),
     tags: tuple[SnapshotId, ...] = (),
     closing: bool = False,
+    asked: int = 0,
 ) -> bytes:
     """A batch of messages with its header."""
-    return _pack((sender, incarnation, first, count, markers, tags, closing)) + body
+    return _pack((sender, incarnation, first, count, markers, tags, closing, asked)) + body
 
 
 def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
     """The batch as an event, and its messages."""
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, use_list=False)
     unpacker.feed(packet)
-    sender, incarnation, first, count, markers, tags, closing = unpacker.unpack()
+    sender, incarnation, first, count, markers, tags, closing, asked = unpacker.unpack()
     batch = BatchArrived(
         sender,
         incarnation,
@@ -64,6 +65,7 @@ def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
         tuple(Marker(SnapshotId(*k), sent) for k, sent in markers),
         tuple(SnapshotId(*k) for k in tags),
         closing,
+        asked,
     )
     return batch, memoryview(packet)[unpacker.tell() :]
 
