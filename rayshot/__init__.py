@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
-    from rayshot.model.reply import Reply, get, wait
+    from rayshot.model.reply import Reply, gather, get, wait
     from rayshot.runtime.opening.attach import attach
     from rayshot.runtime.opening.init import init, restore
     from rayshot.runtime.opening.resume import resume
@@ -33,6 +33,7 @@ _HOMES = {
     "attach": ("rayshot.runtime.opening.attach", "attach"),
     "copy": ("rayshot.snapshots.upkeep.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
+    "gather": ("rayshot.model.reply", "gather"),
     "get": ("rayshot.model.reply", "get"),
     "init": ("rayshot.runtime.opening.init", "init"),
     "kill": ("rayshot.model.handle", "kill"),
@@ -58,6 +59,7 @@ __all__ = [
     "attach",
     "copy",
     "current",
+    "gather",
     "get",
     "init",
     "kill",

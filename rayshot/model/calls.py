@@ -39,6 +39,30 @@ class Continuation:
     callee: str | None
 
 
+class Unanswered:
+    """What a call gives: its result comes later. A base of Reply, for who must not import that."""
+
+    __slots__ = ()
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for the result in a handler."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Handlers that continue when several questions are answered, as in Continuation.
+
+    `missing` are the ids of those whose answers have not had their turn.
+    """
+
+    questions: "tuple[Question, ...]"
+    missing: set[int]
+    method: str
+    on_error: str | None
+    context: tuple[Any, ...]
+
+
 class Question:
     """A call of a handler whose Reply is held: by the handler, which may wait for it, or by the state.
 

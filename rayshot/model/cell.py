@@ -19,7 +19,7 @@ from rayshot.errors import (
 )
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.calls import Continuation, OpenCall, Question
+from rayshot.model.calls import Continuation, Gathering, OpenCall, Question, Unanswered
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
@@ -107,14 +107,14 @@ class _ToldHandlers(_Handlers):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel,
-    0 if none is handled: who runs the cell sets this function. `slots` are the values that came beside it.
-    `open_calls` are the calls of the running handler that have not left. `questions` are those, by their ids, whose
-    replies are held by a handler, or by the state. `coroutines` runs `async def` handlers: close it when the actor
-    is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
-    more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
-    method that is called. `makers` are the drivers of programs with a name that sent its creation.
-    `dead_letters` are the last messages that had no effect; they go where the state goes.
+    `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel, 0 if
+    none is handled: who runs the cell sets this function. `slots` are the values that came beside it. `open_calls`
+    are the calls of the running handler that have not left. `questions` are those, by their ids, whose replies are
+    held by a handler, or by the state. `gatherings` wait for several of them. `coroutines` runs `async def`
+    handlers: close it when the actor is gone. `constructing`: the constructor runs, or has failed. `ending`: the
+    actor asked for its end and handles no more messages. `shared`: its code got its own handle, so others may have
+    it. `told` gets the name of each method that is called. `makers` are the drivers of programs with a name that
+    sent its creation. `dead_letters` are the last messages that had no effect; they go where the state goes.
     """
 
     def __init__(
@@ -132,6 +132,7 @@ class Cell:
         self.told: Callable[[str], None] | None = None
         self.open_calls: list[OpenCall] = []
         self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
+        self.gatherings: list[Gathering] = []
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
@@ -172,6 +173,8 @@ class Cell:
         try:
             method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
             result = self.handlers[method](*args, **kwargs)
+            if issubclass(type(result), Unanswered):  # the caller gets the outcome of that call
+                result = result.get()
         except SystemExit:
             self.end()
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
@@ -188,6 +191,8 @@ class Cell:
             question = self.questions.get(call_id)
             if question is not None and not question.is_answered:  # else it came before its turn, or nobody wants it
                 question.answer = ok, tell, self.slots
+            for gathering in [one for one in self.gatherings if call_id in one.missing]:
+                self._gathered(gathering, call_id)
             return
         continuation = self._calls.pop(call_id)
         ok, value = self._read_reply(tell, self.slots, ok=ok)
@@ -197,6 +202,21 @@ class Cell:
             self.handlers[continuation.on_error](value, *continuation.context)
         else:
             raise value
+
+    def _gathered(self, gathering: Gathering, call_id: int) -> None:
+        """One more answer is there. If it is the last one, continue with the results, or with the first exception."""
+        gathering.missing.remove(call_id)
+        if gathering.missing:
+            return
+        self.gatherings.remove(gathering)
+        outcomes = [self.outcome_of(question) for question in gathering.questions]
+        error = next((value for ok, value in outcomes if not ok), None)
+        if error is None:
+            self.handlers[gathering.method]([value for _, value in outcomes], *gathering.context)
+        elif gathering.on_error is not None:
+            self.handlers[gathering.on_error](error, *gathering.context)
+        else:
+            raise error
 
     def _read_reply(self, tell: bytes, slots: Sequence[Any], *, ok: bool) -> tuple[bool, Any]:
         try:
@@ -282,11 +302,16 @@ class Cell:
         """The handler waits or has ended: its calls may leave, as questions where their replies are still held."""
         for call in self.open_calls:
             reply = None if call.reply is None else call.reply()
-            if reply is not None and call.call_id is None:
-                call.call_id = -self._next_call
-                self._next_call += 1
-                reply.question = self.questions[call.call_id] = Question(call.call_id, reply.callee)
+            if reply is not None:
+                self.ask_for(call, reply)
         self.open_calls.clear()
+
+    def ask_for(self, call: OpenCall, reply: Any) -> None:
+        """The call of this Reply leaves as a question, if it has no id yet."""
+        if call.call_id is None:
+            call.call_id = -self._next_call
+            self._next_call += 1
+            reply.question = self.questions[call.call_id] = Question(call.call_id, reply.callee)
 
     def outcome_of(self, question: Question) -> tuple[bool, Any]:
         """Whether the answer is a result, and the result, or the exception instead. The question is answered.
@@ -376,6 +401,7 @@ class Cell:
             **({"makers": tuple(sorted(self.makers))} if self.makers else {}),
             **({"callees": callees} if callees else {}),
             **({"questions": questions} if questions else {}),
+            **({"gatherings": self.gatherings} if self.gatherings else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
 
@@ -401,6 +427,7 @@ class Cell:
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
         self.questions.update(state.get("questions", {}))
+        self.gatherings = list(state.get("gatherings", ()))
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))

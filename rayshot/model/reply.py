@@ -1,18 +1,21 @@
 """`Reply`: what `.remote(...)` returns inside an actor. `get` and `wait`: how a handler waits for replies."""
 
+import asyncio
+import concurrent.futures
 import sys
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
 from rayshot.errors import AnswerTimedOut, ConfigError, NotAnObjectRef, OutsideHandler, RayshotError, WaitsForHandler
 from rayshot.format.pickling import is_dumping_state
-from rayshot.model.calls import Continuation, OpenCall, Question
+from rayshot.model.calls import Continuation, Gathering, OpenCall, Question, Unanswered
 from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
 
 
-class Reply:
+class Reply(Unanswered):
     """The future result of a call. Wait for it in a handler, or say with `then` what comes next.
 
     A handler waits with `rayshot.get(reply)`, `await reply` or `ray.get(reply)`, as often as it likes. While it waits,
@@ -61,6 +64,17 @@ class Reply:
         continuation = Continuation(cell.own_method(method), on_error_name, context, self.callee)
         call.call_id = cell.await_reply(continuation)
 
+    def future(self) -> concurrent.futures.Future[Any]:
+        """The result as a future: `await asyncio.wrap_future(reply.future())` in an `async def` handler.
+
+        In another handler its `result(timeout)` and `exception(timeout)` wait as `get` does. Give it to no thread.
+        """
+        self._here()
+        future = _Future(self)
+        with suppress(RuntimeError):  # no loop runs
+            asyncio.get_running_loop().create_task(future.follow())
+        return future
+
     def get(self, timeout: float | None = None) -> Any:
         """As `rayshot.get(self, timeout=timeout)`."""
         return get(self, timeout=timeout)
@@ -74,10 +88,7 @@ class Reply:
     def ask(self) -> Question:
         """The call as a question, which leaves now with all that the handler sent before. Errors as `get`."""
         cell = self._here()
-        if self.question is None:
-            if self._call is None or self._call.call_id is not None:
-                raise ConfigError("a reply that has a continuation cannot be waited for")
-            cell.ask()
+        self.become_question(cell)
         assert self.question is not None
         if self.callee == cell.name and not self.question.is_answered:
             cell.port.await_answers([self.question], 1, 0.0)  # it may be here
@@ -88,6 +99,13 @@ class Reply:
                 actor=self.callee,
             )
         return self.question
+
+    def become_question(self, cell: Cell) -> None:
+        """Make the call a question, if it is none. Raises ConfigError if it has a continuation."""
+        if self.question is None:
+            if self._call is None or self._call.call_id is not None:
+                raise ConfigError("a reply that has a continuation cannot be waited for")
+            cell.ask_for(self._call, self)
 
     def result(self) -> Any:
         """What came of the question, which is answered. Raises what the other handler raised."""
@@ -126,11 +144,83 @@ class Reply:
         raise NotAnObjectRef(_ADVICE)
 
 
+class Gathered:
+    """Several replies with one continuation; see `gather`."""
+
+    def __init__(self, replies: tuple[Reply, ...]) -> None:
+        self._replies = replies
+
+    def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
+        """Continue with `method(results, *context)` when all replies are here, with a list of results in order.
+
+        If a call raised, `on_error(exception, *context)` gets the first exception in order, once all are here; without
+        `on_error` it becomes a dead letter of this actor. The replies and the continuation are part of the state.
+        `context` is as for `Reply.then`, and so are the errors.
+        """
+        cells = {reply._here() for reply in self._replies}  # noqa: SLF001
+        cell = cells.pop() if cells else None
+        if cell is None:
+            raise ConfigError("there are no replies to continue with: call the method directly")
+        names = cell.own_method(method), None if on_error is None else cell.own_method(on_error)
+        for reply in self._replies:
+            reply.become_question(cell)
+        questions = tuple(reply.question for reply in self._replies if reply.question is not None)
+        missing = {question.call_id for question in questions if not question.is_answered}
+        if not missing:
+            raise ConfigError("all these replies are here: wait for them with rayshot.get, which takes no time")
+        cell.gatherings.append(Gathering(questions, missing, *names, context))
+
+
+def gather(replies: Iterable[Reply]) -> Gathered:
+    """Continue with all results at once, without waiting: `rayshot.gather(replies).then(self.on_results)`.
+
+    Args:
+        replies: what `.remote(...)` returned in this handler, or what an earlier one kept of it.
+    """
+    return Gathered(tuple(replies))
+
+
 def kept_reply(question: Question) -> Reply:
     """The reply that a state holds, without a cell. Snapshots have this function by name: keep it here."""
     reply = Reply(None, None, question.callee)
     reply.question = question
     return reply
+
+
+class _Future(concurrent.futures.Future[Any]):
+    """The future of a reply, which a handler waits for as for the reply."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self._reply = reply
+
+    async def follow(self) -> None:
+        """Be done when the reply is here."""
+        with suppress(Exception):  # it is the result
+            await self._reply
+        self._settle(None)
+
+    def _settle(self, timeout: float | None) -> None:
+        try:
+            result = self._reply.get(timeout)
+        except AnswerTimedOut:
+            raise
+        except Exception as error:  # noqa: BLE001 - what the other handler raised is the outcome
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See `get`."""
+        if not self.done():
+            self._settle(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As `result`, but an exception is returned."""
+        if not self.done():
+            self._settle(timeout)
+        return super().exception(0)
 
 
 def get(replies: Reply | Iterable[Reply], *, timeout: float | None = None) -> Any:

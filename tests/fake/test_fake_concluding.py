@@ -5,6 +5,7 @@ import pytest
 import rayshot
 from rayshot.errors import SnapshotAborted
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.actor.channels import ActorChannel
 from rayshot.runtime.coordinator import concluder
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
@@ -153,6 +154,29 @@ def test_a_question_that_left_before_anybody_waited_for_it_is_let_through_too(cl
     gate.set()
     cluster.schedule.pass_s(0.5)
     assert taken  # no breath was needed
+    thread.join()
+    assert [taken[0].states()[name]["done"] for name in ("one", "two")] == [1, 1]
+
+
+def test_a_held_message_that_somebody_waits_for_begins_although_nobody_said_so(cluster, system, monkeypatch):
+    """The packet got lost that says that the question of the kept reply is waited for."""
+    monkeypatch.setattr(ActorChannel, "say_asked", lambda _: None)
+    gate, own = new_gate("gate"), new_gate("own")
+    server = Server.options(name="server").remote()
+    one, two = (Worker.options(name=name).remote(server) for name in ("one", "two"))
+    door.get([one.ask.remote(), two.ask.remote()])
+    two.ask_at.tell("gate", 1)
+    for number in range(3):
+        two.note.tell(number)
+    one.keep_question.tell(two, "last")
+    one.wait_for_kept.tell("own")
+    cluster.settle()
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(0.1)
+    own.set()
+    gate.set()
+    cluster.schedule.pass_s(6.0)
+    assert taken
     thread.join()
     assert [taken[0].states()[name]["done"] for name in ("one", "two")] == [1, 1]
 

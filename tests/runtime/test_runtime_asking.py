@@ -74,6 +74,30 @@ def test_whoever_dies_in_a_conversation_each_number_is_got_once(new_system, vict
     eventually(lambda: _read(system, worker) == expected, 60)
 
 
+@pytest.mark.parametrize("victim", ["server", "w2"])
+def test_where_somebody_always_waits_snapshots_are_taken_and_whoever_dies_each_number_is_got_once(new_system, victim):
+    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.5))
+    server = Server.options(name="server").remote()
+    workers = [Worker.options(name=f"w{number}").remote(server) for number in range(4)]
+    ray.get([worker.read.remote() for worker in workers])
+    for worker in workers:
+        worker.go_on.tell(worker, 3_000)
+    eventually(lambda: len(system.snapshots()) >= 3, 60)
+    snapshot = system.snapshot()
+    snapshot.verify()
+    states = snapshot.states()
+    assert sorted(number for k in range(4) for number in states[f"w{k}"]["got"]) == [
+        *range(1, states["server"]["given"] + 1)
+    ]
+    assert states["server"]["given"] < 3_000
+    kill(system, victim)
+    until_it_runs(system, 2)
+    eventually(lambda: all(got and got[0][-1] >= 3_000 for got in (_read(system, one) for one in workers)), 90)
+    got = sorted(number for worker in workers for number in _read(system, worker)[0])
+    assert got == list(range(1, len(got) + 1))
+    assert system.status().aborted == 0
+
+
 def _read(system, worker):
     system.wait_until_running(60)
     try:

@@ -1,0 +1,218 @@
+"""What a handler does with a Reply besides waiting: it returns it, takes it as a future, or continues with several."""
+
+import asyncio
+
+import pytest
+
+import rayshot
+from rayshot.errors import ConfigError
+from rayshot.model.configuration import FailureConfig
+from rayshot.runtime.door import door
+from tests.fake.account import Account, new_gate, photograph
+from tests.fake.system import actor, await_life, begin
+
+
+@rayshot.actor(capture="inline")
+class Server:
+    def __init__(self):
+        self.asked = 0
+
+    def square(self, number):
+        self.asked += 1
+        return number * number
+
+    def square_behind(self, gate, number):
+        Account.gates[gate].wait()
+        return self.square(number)
+
+    def fail(self):
+        raise ValueError("no such luck")
+
+
+@rayshot.actor(capture="inline")
+class Asker:
+    def __init__(self, server):
+        self.server, self.found = server, []
+
+    def pass_on(self, number):
+        return self.server.square.remote(number)
+
+    def pass_on_failure(self):
+        return self.server.fail.remote()
+
+    async def pass_on_later(self, number):
+        return self.server.square.remote(number)
+
+    def ask_along(self, other, number):
+        self.found.append(rayshot.get(other.pass_on.remote(number)))
+
+    def ask_for_future(self, number):
+        self.found.append(self.server.square.remote(number).future().result(timeout=5.0))
+
+    def ask_for_failure(self):
+        self.found.append(repr(self.server.fail.remote().future().exception()))
+
+    def ask_too_briefly(self, gate):
+        try:
+            self.server.square_behind.remote(gate, 2).future().result(timeout=0.5)
+        except TimeoutError:
+            self.found.append("late")
+
+    async def wrap(self, numbers):
+        futures = [self.server.square.remote(number).future() for number in numbers]
+        self.found += await asyncio.gather(*map(asyncio.wrap_future, futures))
+
+    async def wrap_failure(self):
+        try:
+            await asyncio.wrap_future(self.server.fail.remote().future())
+        except ValueError as error:
+            self.found.append(str(error))
+
+    def gather(self, gates, *context):
+        replies = [self.server_of(gate).square_behind.remote(gate, number) for number, gate in enumerate(gates, 2)]
+        rayshot.gather(replies).then(self.go_on, *context)
+
+    def gather_and_wait(self, gate):
+        quick, slow = self.server.square.remote(2), self.server.square_behind.remote(gate, 3)
+        rayshot.gather([quick, slow]).then(self.go_on, "both")
+        self.found.append(rayshot.get(quick))
+
+    def gather_failures(self, *, caught):
+        replies = [self.server.square.remote(2), self.server.fail.remote()]
+        rayshot.gather(replies).then(self.go_on, on_error=self.note_error if caught else None)
+
+    def misuse(self, what):
+        try:
+            if what == "nothing":
+                rayshot.gather([]).then(self.go_on)
+            elif what == "continued":
+                reply = self.server.square.remote(2)
+                reply.then(self.go_on)
+                rayshot.gather([reply]).then(self.go_on)
+            else:
+                reply = self.server.square.remote(2)
+                rayshot.get(reply)
+                rayshot.gather([reply]).then(self.go_on)
+        except ConfigError as error:
+            return error.message
+
+    def server_of(self, gate):
+        return self.servers[gate] if hasattr(self, "servers") else self.server
+
+    def use(self, servers):
+        self.servers = servers
+
+    def go_on(self, results, *context):
+        self.found.append((results, *context))
+
+    def note_error(self, error):
+        self.found.append(repr(error))
+
+    def read(self):
+        return self.found
+
+
+@pytest.fixture
+def system(cluster):
+    return begin(failure=FailureConfig(backoff_s=0.0))
+
+
+@pytest.fixture
+def asker(system):
+    asker = Asker.options(name="asker").remote(Server.options(name="server").remote())
+    door.get(asker.read.remote())
+    return asker
+
+
+def read(asker):
+    return door.get(asker.read.remote())
+
+
+@pytest.mark.parametrize("method", ["pass_on", "pass_on_later"])
+def test_who_calls_a_handler_that_returns_a_reply_gets_the_outcome_of_that_call(asker, method):
+    assert door.get(getattr(asker, method).remote(3)) == 9
+    with pytest.raises(ValueError, match="no such luck"):
+        door.get(asker.pass_on_failure.remote())
+
+
+def test_an_actor_gets_what_another_one_passes_on(system, asker):
+    other = Asker.options(name="other").remote(system.get_actor("server"))
+    other.ask_along.tell(asker, 5)
+    assert read(other) == [25]
+
+
+def test_a_reply_is_waited_for_as_a_future(cluster, asker):
+    gate = new_gate("gate")
+    asker.ask_for_future.tell(3)
+    asker.ask_for_failure.tell()
+    asker.ask_too_briefly.tell("gate")
+    asker.wrap.tell([2, 3])
+    asker.wrap_failure.tell()
+    cluster.schedule.pass_s(1.0)
+    gate.set()
+    assert read(asker) == [9, "ValueError('no such luck')", "late", 4, 9, "no such luck"]
+
+
+def test_an_actor_continues_when_all_answers_are_there_in_their_order(cluster, system, asker):
+    servers = {name: Server.options(name=f"server of {name}").remote() for name in ("one", "two")}
+    asker.use.tell(servers)
+    one, two = new_gate("one"), new_gate("two")
+    asker.gather.tell(["one", "two"], "context")
+    cluster.settle()
+    two.set()
+    assert read(asker) == []
+    one.set()
+    cluster.settle()
+    assert read(asker) == [([4, 9], "context")]
+    assert actor(cluster, "asker").run.instance._process.cell.state().get("gatherings") is None
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_an_actor_gathers_goes_on_behind_a_rollback(cluster, system, asker, before):
+    """`before`: one of the answers is there when the snapshot is taken."""
+    servers = {name: Server.options(name=f"server of {name}").remote() for name in ("one", "two")}
+    asker.use.tell(servers)
+    one, two = new_gate("one"), new_gate("two")
+    asker.gather.tell(["one", "two"])
+    cluster.settle()
+    if before:
+        one.set()
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(1.0)
+    one.set()
+    two.set()
+    thread.join()
+    assert taken[0].verify().sound
+    cluster.settle()
+    for life, victim in ((2, "asker"), (3, "server of one")):
+        cluster.die(actor(cluster, victim))
+        await_life(cluster, system, life)
+        cluster.schedule.pass_s(1.0)
+        assert read(asker) == [([4, 9],)]
+    assert system.dead_letters() == []
+
+
+def test_an_answer_that_was_had_before_its_turn_counts_in_its_turn(cluster, asker):
+    gate = new_gate("gate")
+    asker.gather_and_wait.tell("gate")
+    cluster.settle()
+    assert read(asker) == [4]
+    gate.set()
+    cluster.settle()
+    assert read(asker) == [4, ([4, 9], "both")]
+
+
+def test_the_first_exception_is_that_of_all(cluster, system, asker):
+    asker.gather_failures.tell(caught=True)
+    cluster.settle()
+    assert read(asker) == ["ValueError('no such luck')"]
+    asker.gather_failures.tell(caught=False)
+    cluster.settle()
+    assert "no such luck" in system.dead_letters()[0].error
+
+
+@pytest.mark.parametrize(
+    ("what", "why"), [("nothing", "no replies"), ("continued", "has a continuation"), ("all here", "are here")]
+)
+def test_what_cannot_be_gathered_is_refused(asker, what, why):
+    assert why in door.get(asker.misuse.remote(what))
