@@ -223,6 +223,8 @@ def _actor(one: "ActorStatus") -> dict[str, Any]:
         "pinned_bytes": one.pinned_bytes,
         "handler": one.handler,
         "waits_for": list(one.waits_for or ()),
+        "waits_s": None if one.waits_s is None else round(one.waits_s, 3),
+        "waits_at": one.waits_at,
     }
 
 
@@ -313,7 +315,8 @@ def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
             continue
         handler = f"{one.handler}, {age(since[name])} or more" if one.handler and name in since else one.handler or ""
         if one.waits_for:
-            handler = f"{handler}, waits for {', '.join(one.waits_for[:NAMES_MAX])}{_more(one.waits_for)}"
+            whom = f"{', '.join(one.waits_for[:NAMES_MAX])}{_more(one.waits_for)}"
+            handler = f"{handler} at {one.waits_at}, has waited for {whom} for {age(one.waits_s or 0.0)}"
         rows.append([name, one.node or "", *(f"{n:,}" for n in (one.mailbox, one.outbox, one.dead_letters)), handler])
     if not status.actors and status.state == RUNNING:
         return [Text(NO_ACTOR, style="yellow")]

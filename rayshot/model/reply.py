@@ -80,10 +80,14 @@ class Reply(Unanswered):
         return get(self, timeout=timeout)
 
     def __await__(self) -> Generator[Any, None, Any]:
+        yield from self.wait().__await__()
+        return self.result()
+
+    async def wait(self) -> None:
+        """Return when the result is here, or what was raised instead; in an `async def` handler."""
         question = self.ask()
         if not question.is_answered:
-            yield from self._here().port.answered(question).__await__()
-        return self.result()
+            await self._here().port.answered(question)
 
     def ask(self) -> Question:
         """The call as a question, which leaves now with all that the handler sent before. Errors as `get`."""
@@ -109,11 +113,16 @@ class Reply(Unanswered):
 
     def result(self) -> Any:
         """What came of the question, which is answered. Raises what the other handler raised."""
-        assert self.question is not None
-        ok, value = self._here().outcome_of(self.question)
+        ok, value = self.outcome()
         if ok:
             return value
-        raise value.anew() if isinstance(value, RayshotError) else value
+        raise value
+
+    def outcome(self) -> tuple[bool, Any]:
+        """Whether a result came, and the result, or the exception; the question is answered."""
+        assert self.question is not None
+        ok, value = self._here().outcome_of(self.question)
+        return ok, value.anew() if isinstance(value, RayshotError) and not ok else value
 
     def _here(self) -> Cell:
         """The cell of this actor, on whose thread a handler runs now."""
@@ -144,7 +153,7 @@ class Reply(Unanswered):
         raise NotAnObjectRef(_ADVICE)
 
 
-class Gathered:
+class SeveralReplies:
     """Several replies with one continuation; see `gather`."""
 
     def __init__(self, replies: tuple[Reply, ...]) -> None:
@@ -171,13 +180,13 @@ class Gathered:
         cell.gatherings.append(Gathering(questions, missing, *names, context))
 
 
-def gather(replies: Iterable[Reply]) -> Gathered:
+def gather(replies: Iterable[Reply]) -> SeveralReplies:
     """Continue with all results at once, without waiting: `rayshot.gather(replies).then(self.on_results)`.
 
     Args:
         replies: what `.remote(...)` returned in this handler, or what an earlier one kept of it.
     """
-    return Gathered(tuple(replies))
+    return SeveralReplies(tuple(replies))
 
 
 def kept_reply(question: Question) -> Reply:
@@ -196,30 +205,26 @@ class _Future(concurrent.futures.Future[Any]):
 
     async def follow(self) -> None:
         """Be done when the reply is here."""
-        with suppress(Exception):  # it is the result
-            await self._reply
-        self._settle(None)
+        await self._reply.wait()
+        self._settle()
 
-    def _settle(self, timeout: float | None) -> None:
-        try:
-            result = self._reply.get(timeout)
-        except AnswerTimedOut:
-            raise
-        except Exception as error:  # noqa: BLE001 - what the other handler raised is the outcome
-            self.set_exception(error)
-        else:
-            self.set_result(result)
+    def _settle(self) -> None:
+        ok, value = self._reply.outcome()
+        self.set_result(value) if ok else self.set_exception(value)
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self.done():
+            _wait_for_all([self._reply], timeout)
+            self._settle()
 
     def result(self, timeout: float | None = None) -> Any:
         """See `get`."""
-        if not self.done():
-            self._settle(timeout)
+        self._wait(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As `result`, but an exception is returned."""
-        if not self.done():
-            self._settle(timeout)
+        self._wait(timeout)
         return super().exception(0)
 
 
@@ -235,10 +240,7 @@ def get(replies: Reply | Iterable[Reply], *, timeout: float | None = None) -> An
     runs no handlers; ConfigError for a reply that has a continuation.
     """
     several = [replies] if isinstance(replies, Reply) else list(replies)
-    waiting = _wait(several, len(several), timeout)
-    if waiting:
-        names = ", ".join(sorted({reply.callee for reply in waiting}))
-        raise AnswerTimedOut(f"no answer within {timeout:g} s from {names}")
+    _wait_for_all(several, timeout)
     results = [reply.result() for reply in several]
     return results[0] if isinstance(replies, Reply) else results
 
@@ -258,6 +260,13 @@ def wait(
     done = [reply for reply in several if reply not in waiting][:num_returns]
     taken = {*done}
     return done, [reply for reply in several if reply not in taken]
+
+
+def _wait_for_all(replies: list[Reply], timeout: float | None) -> None:
+    waiting = _wait(replies, len(replies), timeout)
+    if waiting:
+        names = ", ".join(sorted({reply.callee for reply in waiting}))
+        raise AnswerTimedOut(f"no answer within {timeout:g} s from {names}")
 
 
 def _wait(replies: list[Reply], count: int, timeout: float | None) -> list[Reply]:

@@ -25,7 +25,7 @@ from rayshot.properties.quantity import Quantity, quantity
 from rayshot.properties.references import unreferenced
 from rayshot.properties.replies import lost_reply
 from rayshot.properties.verdict import Verdict, judge
-from rayshot.properties.waiting import WaitGraph, deadlock, wait_graph
+from rayshot.properties.waiting import WaitGraph, deadlock, wait_graph, waiting_handlers
 
 __all__ = [
     "Account",
@@ -56,4 +56,5 @@ __all__ = [
     "token_census",
     "unreferenced",
     "wait_graph",
+    "waiting_handlers",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rayshot.inert.inert_object import HandleRecord
 from rayshot.properties.global_state import ActorState, GlobalState
@@ -68,6 +68,32 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
         if others and not actor.timers and actor.name not in woken:
             edges[actor.name] = others
     return WaitGraph(edges, frozenset(), state.ended)
+
+
+class WaitingActor(Protocol):
+    """What a handler of an actor waits for: the part of `ActorStatus` that is needed here."""
+
+    @property
+    def waits_for(self) -> Iterable[str] | None:
+        """The actors for whose answers it waits; None if the actor does not answer."""
+
+
+class LivingSystem(Protocol):
+    """The part of `SystemStatus` that is needed here."""
+
+    @property
+    def actors(self) -> Mapping[str, WaitingActor]:
+        """All actors by name."""
+
+
+def waiting_handlers(status: LivingSystem) -> WaitGraph:
+    """Find out whose handlers wait for which actors at this moment: `waiting_handlers(system.status())`.
+
+    A snapshot holds no handler that waits, so this looks at the living system. `cycles()` are handlers that wait for
+    each other: for ever, unless one of them has a time-out, or any one of several answers is enough for it.
+    """
+    edges = {name: frozenset(actor.waits_for) for name, actor in status.actors.items() if actor.waits_for}
+    return WaitGraph(edges, frozenset())
 
 
 def deadlock(waits_for: OfWaiting, *, needs: Literal["all", "any"] = "all") -> Property:

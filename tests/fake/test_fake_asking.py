@@ -8,6 +8,7 @@ import rayshot
 from rayshot.errors import ActorExited, AnswerTimedOut, ConfigError, SnapshotAborted, WaitsForHandler
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.properties.global_state import GlobalState
+from rayshot.properties.waiting import waiting_handlers
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
 from tests.fake.system import actor, await_life, begin, coordinator
@@ -73,6 +74,10 @@ class Asker:
     def ask_at(self, gate, number):
         Account.gates[gate].wait()
         self.ask(number)
+
+    def ask_by_way_of(self, gate, other):
+        Account.gates[gate].wait()
+        rayshot.get(other.read.remote())
 
     def ask_beside(self, number):
         self.server.square.remote(number)
@@ -439,3 +444,35 @@ def test_after_a_rollback_the_question_is_asked_again_and_answered_once(cluster,
     cluster.schedule.pass_s(1.0)
     assert door.get(asker.read.remote()) == ([25], 1, [])
     assert actor(cluster, "server").run.instance._process.cell.instance.asked == 1
+
+
+def test_a_wait_of_ten_seconds_is_warned_of_with_its_chain_and_shown(cluster, system, asker, caplog):
+    gate = new_gate("gate")
+    asker.ask_behind.tell("gate", 5)
+    cluster.schedule.pass_s(9.0)
+    assert "a handler waits" not in caplog.text
+    cluster.schedule.pass_s(4.0)
+    (warning,) = [record.message for record in caplog.records if "a handler waits" in record.message]
+    assert "test_fake_asking.py:" in warning
+    assert "square_behind of 'server' runs" in warning
+    status = system.status().actors["asker"]
+    assert (status.waits_for, round(status.waits_s)) == (("server",), 13)
+    assert status.waits_at.startswith("test_fake_asking.py:")
+    cluster.schedule.pass_s(20.0)
+    assert sum("a handler waits" in record.message for record in caplog.records) == 2
+    gate.set()
+    assert answers(asker) == [25]
+    assert system.status().actors["asker"].waits_at == ""
+
+
+def test_handlers_that_wait_for_each_other_are_named(cluster, system, asker):
+    other = Asker.options(name="other").remote(asker)
+    door.get(other.read.remote())
+    gate = new_gate("gate")
+    asker.ask_by_way_of.tell("gate", other)
+    other.ask_by_way_of.tell("gate", asker)
+    cluster.settle()
+    assert waiting_handlers(system.status()).cycles() == []
+    gate.set()
+    cluster.settle()
+    assert waiting_handlers(system.status()).cycles() == [["asker", "other"]]

@@ -465,3 +465,22 @@ def test_a_refusal_that_comes_before_the_announcement_of_its_snapshot_is_tried_a
     gate.set()
     thread.join()
     assert is_whole(taken[0].states()["w0"])
+
+
+def test_a_durable_result_is_given_up_that_a_handler_may_wait_for(cluster):
+    """The program would let the handler go on behind its result, and that waits for a snapshot."""
+    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=3.0))
+    gate = new_gate("gate")
+    server = Server.options(name="server").remote()
+    worker = Worker.options(name="w0").remote(server)
+    worker.ask_at.tell("gate", 1)
+    cluster.settle()
+    durable = Account.options(name="account").remote(1).read.options(durable=True).remote()
+    for _ in range(concluder.FAILURES_MAX):
+        assert not cluster.wait([durable], timeout=0.1)[0]
+        with pytest.raises(SnapshotAborted):
+            system.snapshot()
+    with pytest.raises(SnapshotAborted, match="did not come to their end"):
+        door.get(durable)
+    gate.set()
+    assert is_whole(system.snapshot().states()["w0"])

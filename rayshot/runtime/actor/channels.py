@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, assert_never
 
 from rayshot.errors import ActorExited, SystemDown
@@ -24,12 +25,15 @@ from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.naming import is_coordinator
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending
 from rayshot.runtime.wire.packets import PacketAnswer, Status
+from rayshot.runtime.wire.waiting import SAID_MAX, tell_chain
 
 log = logging.getLogger("rayshot")
 CONGESTION_WAIT_S = 0.1
 """An actor with a full outbox waits so many seconds for room, then goes on: a cycle of full actors cannot deadlock."""
 
 
+ASK_S = 2.0
+"""An actor is asked for so many seconds what it does."""
 RETURN_S, FIND_AGAIN_S = 15.0, 0.2
 """After the system went back to a snapshot, a receiver may have to be created again. It is looked for again for so many
 seconds, with such pauses."""
@@ -278,6 +282,17 @@ class Channels:
     def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
         """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""
         return self.mailbox.answers(behind, self.limits(), self.codec)
+
+    def tell_chain(self, callees: Iterable[str]) -> str:
+        """What these actors do, and those for which they wait, in words. It asks them: hold no lock."""
+        seen: dict[str, Any] = {}
+        to_ask = [*callees]
+        while to_ask and len(seen) < SAID_MAX:
+            if (name := to_ask.pop(0)) not in seen and (handle := self.peers.find(name)) is not None:
+                with suppress(door.CallFailed):
+                    seen[name] = door.get(handle.status.remote(), timeout=ASK_S)
+                    to_ask.extend(seen[name]["waits_for"])
+        return tell_chain(callees, seen)
 
     def drain(self) -> Mapping[str, int]:
         """From now on send all messages that can leave, whatever the credit. Returns their last number by receiver."""

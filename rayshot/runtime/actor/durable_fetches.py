@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
+from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.fetch_retry import FetchRetry
 
@@ -32,25 +33,25 @@ class HandledNumbers(NamedTuple):
 
 
 class DurableFetch:
-    """A fetch that waits. It ends when its call is durable, never can be in this life, or when it must make room."""
+    """A fetch that waits. It ends when its call is durable, never can be in this life, or with an `error`."""
 
-    __slots__ = ("_ended", "_makes_room", "number")
+    __slots__ = ("_ended", "error", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._ended = threading.Event()
-        self._makes_room = False
+        self.error: RayshotError | FetchRetry | None = None
 
-    def end(self, *, make_room: bool = False) -> None:
-        """Let the thread go on."""
-        self._makes_room = make_room
+    def end(self, error: RayshotError | FetchRetry | None = None) -> None:
+        """Let the thread go on; FetchRetry: it must make room."""
+        self.error = error
         self._ended.set()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait for the end; returns whether it came in time. Raises FetchRetry if this fetch must make room."""
+        """Wait for the end; returns whether it came in time. Raises the error with which it ended."""
         ended = self._ended.wait(timeout_s)
-        if self._makes_room:
-            raise FetchRetry
+        if self.error is not None:
+            raise self.error
         return ended
 
 
@@ -99,7 +100,7 @@ class DurableFetches:
             self._is_wanted = True
             self._ask()
         if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
-            earlier.end(make_room=True)
+            earlier.end(FetchRetry())
         if self._turned is not None:
             if key not in self._turned:
                 self._turned.add(key)
@@ -138,6 +139,13 @@ class DurableFetches:
         """Nobody waits for the outcomes of this driver's calls."""
         self._end(lambda sender, _: sender == driver)
 
+    def fail(self, error: RayshotError) -> None:
+        """No snapshot can be taken, maybe because of who waits here: the fetches that wait now end with this error."""
+        for fetch in self._waiting.values():
+            self.ends += 1
+            fetch.end(error.anew())
+        self._waiting.clear()
+
     def shut(self) -> None:
         """This life is over: what is not durable now never will be in it."""
         self._end(lambda *_: True)
@@ -159,5 +167,5 @@ class DurableFetches:
             self._has_news = False
             self._turned = set(self._waiting)
             for fetch in self._waiting.values():
-                fetch.end(make_room=True)
+                fetch.end(FetchRetry())
             self._waiting.clear()

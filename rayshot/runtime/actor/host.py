@@ -293,6 +293,12 @@ class Host(Answering):
             process.concluding.end(conclusion)
 
     @order
+    def give_up_durable(self, process: ActorProcess, error: RayshotError) -> None:
+        """No snapshot can be taken: who waits here for a durable outcome hears why, as it may be what is waited for."""
+        with process.runner.lock:
+            process.outcomes.durable.fail(error)
+
+    @order
     def initiate(self, process: ActorProcess, token: str) -> None:
         """Begin a snapshot with this actor as its initiator."""
         with process.runner.lock:

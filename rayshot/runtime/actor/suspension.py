@@ -1,6 +1,7 @@
 """Handlers that wait for the answers of other actors."""
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -21,8 +22,11 @@ from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import ActorExited
 
+log = logging.getLogger("rayshot")
 LOOK_S = 1.0
 """While a handler waits, its process looks so often whether the actors live that it waits for."""
+WARN_S, WARNING_FACTOR = 10.0, 3
+"""A wait of so many seconds is warned of, and again each time that it has grown by this factor."""
 
 _NOT_THE_USERS = "rayshot", "ray", "asyncio"
 
@@ -53,7 +57,7 @@ class Suspension:
         """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
-        self._look_due = 0.0
+        self._look_due = self._warn_at_s = 0.0
         self._is_looking = False
         self._awaited: defaultdict[Question, list[asyncio.Future[None]]] = defaultdict(list)
         """What the tasks of an `async def` handler wait for."""
@@ -167,7 +171,7 @@ class Suspension:
             if not self._recording.is_suspended:
                 self._channels.mailbox.watch()
                 self._waits_since, self._waits_at = time.monotonic(), _place(sys._getframe(2))  # noqa: SLF001
-                self._look_due = self._waits_since + LOOK_S
+                self._look_due, self._warn_at_s = self._waits_since + LOOK_S, WARN_S
             if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
                 self._concluding.wait()
             self._recording.suspend(*callees)
@@ -190,7 +194,7 @@ class Suspension:
             question = self._cell.questions.get(call_id)
             if question is not None and not question.is_answered:
                 question.answer = ok, tell, slots
-                self._waits_since = time.monotonic()
+                self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
                 detail = f"actor {question.callee!r} ended and has not answered"
@@ -204,10 +208,13 @@ class Suspension:
             if self._is_looking:
                 return
             self._is_looking = True
-            callees = self._recording.waits_for
-            threading.Thread(target=self._look_for_ended, args=(callees,), name="rayshot-look", daemon=True).start()
+            callees, warns = self._recording.waits_for, self.waits_s >= self._warn_at_s
+            if warns:
+                self._warn_at_s *= WARNING_FACTOR
+            args = callees, self._waits_at if warns else None
+            threading.Thread(target=self._look_for_ended, args=args, name="rayshot-look", daemon=True).start()
 
-    def _look_for_ended(self, callees: Sequence[str]) -> None:
+    def _look_for_ended(self, callees: Sequence[str], warn_of: str | None) -> None:
         ended = set()
         for callee in callees:
             with suppress(RayshotError, door.CallFailed):  # who has no answer looks again
@@ -218,6 +225,8 @@ class Suspension:
             self._ended |= ended  # all that they sent has arrived before
             if ended:
                 self._runner.notify()
+        if warn_of is not None and not ended:
+            log.warning("%s: a handler waits (%s): %s", self._runner.name, warn_of, self._channels.tell_chain(callees))
 
 
 def _place(frame: FrameType | None) -> str:

@@ -32,7 +32,7 @@ from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, S
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.coordinator.commit_queue import CommitQueue
-from rayshot.runtime.coordinator.concluder import Concluder
+from rayshot.runtime.coordinator.concluder import FAILURES_MAX, Concluder
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.metrics import Metrics
 from rayshot.runtime.coordinator.notifications import DurableNumbers
@@ -473,6 +473,8 @@ class CollectorRunner:
             self._fruitless += 1
             for request in self._admission.refuse_wanted(error):
                 self._metrics.aborted(request.trigger, AbortReason.SUSPENDED)
+            for name in sorted(self._awaiting) if self.concluder.failures >= FAILURES_MAX else ():
+                self._members.tell(name, "give_up_durable", error)
         self._admission.expire(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):

@@ -18,6 +18,8 @@ from rayshot.runtime.wire.waiting import tell_chain
 log = logging.getLogger("rayshot")
 BREATH_S = 1.0
 """The concluder looks so often what the actors do. Who has waited for so long waits, and does not only ask."""
+FAILURES_MAX = 2
+"""When so many conclusions have failed in a row, who waits for durable results is told: handlers may wait for it."""
 SLACK_S = 5.0
 """An actor that hears nothing goes on by itself so many seconds behind the time of the conclusion."""
 
@@ -26,11 +28,12 @@ class Concluder:
     """At most one conclusion at a time, for one request. Call everything under the system's lock.
 
     `pause_until`: no snapshot begins by itself before this time, by time.monotonic, as the last conclusion held the
-    actors so long.
+    actors so long. `failures` counts the conclusions in a row whose time was up.
     """
 
     def __init__(self, members: Members, term: int, lock: SystemLock) -> None:
         self.pause_until = 0.0
+        self.failures = 0
         self._members, self._term, self._lock = members, term, lock
         self._asking: set[str] = set()
         """The actors that have waited for others in this life."""
@@ -84,7 +87,8 @@ class Concluder:
             self._begin(request, now, within_s)
         if self._conclusion is None:
             return True
-        self._has_begun |= request is self._request and not self._conclusion.restless
+        if request is self._request and not self._conclusion.restless:
+            self._has_begun, self.failures = True, 0
         return self._has_begun and request is self._request
 
     def _begin(self, request: PendingRequest, now: float, within_s: float) -> None:
@@ -128,7 +132,7 @@ class Concluder:
         if request.done.is_set():
             self.end_for(request)
         elif not self._has_begun and now >= self._until:
-            error = self._too_long(conclusion)
+            error, self.failures = self._too_long(conclusion), self.failures + 1
             self.end_for(request)
             return error
         elif not self._has_begun and now >= self._look_at:

@@ -33,9 +33,10 @@ class SnapshotStatus:
 class ActorStatus:
     """An actor's numbers. `mailbox` and `outbox` count messages. All fields are None if the actor does not answer.
 
-    `node` is the address of its node, `handler` the method that runs now, "" if none runs. `waits_for` are the actors
-    for whose answers that handler waits. `pinned_bytes` counts bytes that stay in Ray's object store because this actor
-    reads them without a copy: in its state, in a message that waits, or in a handler that runs.
+    `node` is the address of its node, `handler` the method that runs now, "" if none runs. `waits_for` are the
+    actors for whose answers that handler has waited for `waits_s` seconds, at the file and line `waits_at`.
+    `pinned_bytes` counts bytes that stay in Ray's object store because this actor reads them without a copy: in its
+    state, in a message that waits, or in a handler that runs.
     """
 
     pid: int | None
@@ -46,6 +47,8 @@ class ActorStatus:
     node: str | None
     handler: str | None
     waits_for: tuple[str, ...] | None
+    waits_s: float | None
+    waits_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,7 @@ def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotSt
 
 def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
     if report is None:
-        return ActorStatus(*[None] * 8)
+        return ActorStatus(*[None] * 10)
     return ActorStatus(
         report["pid"],
         report["mailbox"],
@@ -164,4 +167,6 @@ def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
         report["node"],
         report["handler"],
         report["waits_for"],
+        report["waits_s"],
+        report["waits_at"],
     )
