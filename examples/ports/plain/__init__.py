@@ -1,0 +1,1 @@
+"""Plain Ray: when an actor dies, what it held is gone."""
