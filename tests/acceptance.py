@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 GROUPS = {
+    "A": "programs whose actors ask",
     "B": "faults survived",
     "D": "faults survived",
     "E": "faults survived",
@@ -30,6 +31,7 @@ GAPS = {"B11", "G17", "G19", "G21", "G23"}
 ROWS = [
     row
     for letter, last in (
+        ("A", 8),
         ("B", 15),
         ("C", 7),
         ("D", 11),

@@ -40,6 +40,7 @@ def test_a_program_comes_over_by_its_decorators_and_little_else(name, count):
     assert len(changed) == count
 
 
+@pytest.mark.acceptance("A5")
 @pytest.mark.parametrize(
     ("name", "args", "actors"),
     [("tree", (TEXT, 300), 7), ("union_find", (EDGES,), 6), ("parameter_server", (POINTS, 60), 4)],

@@ -306,6 +306,7 @@ def test_who_waits_for_itself_is_told_so_at_once(system, asker):
     assert WaitsForHandler.__name__ in letter.error
 
 
+@pytest.mark.acceptance("A7")
 @pytest.mark.parametrize("comes", ["before", "in the handler", "behind a rollback", "before a rollback"])
 def test_a_reply_that_is_kept_is_part_of_the_state_and_a_later_handler_waits_for_it(cluster, system, asker, comes):
     """The answer comes before that handler waits, or while it does; the system may go back in between."""
@@ -432,6 +433,7 @@ def test_a_request_whose_time_is_up_while_a_handler_waits_says_so(cluster):
     assert system.snapshot().verify().sound
 
 
+@pytest.mark.acceptance("A8")
 @pytest.mark.parametrize("victim", ["server", "asker"])
 def test_after_a_rollback_the_question_is_asked_again_and_answered_once(cluster, system, asker, victim):
     system.snapshot()

@@ -184,6 +184,7 @@ def test_a_held_message_that_somebody_waits_for_begins_although_nobody_said_so(c
 # It ends ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.acceptance("A6")
 def test_a_conversation_without_end_ends_the_request_with_the_chain_and_everybody_goes_on(cluster):
     system = begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
     gate = new_gate("gate")

@@ -22,6 +22,7 @@ def worker(system, server):
     return Worker.options(name="worker").remote(server)
 
 
+@pytest.mark.acceptance("A1")
 def test_rays_own_get_waits_for_the_answer_of_another_actor(worker):
     worker.ask.tell()
     assert ray.get(worker.ask_two.remote()) == [3, 4]
@@ -37,6 +38,7 @@ def test_what_ray_cannot_do_with_a_reply_names_what_rayshot_has(worker, name):
     assert ray.get(worker.misuse.remote(name)) is True
 
 
+@pytest.mark.acceptance("A2")
 def test_tasks_of_asyncio_wait_for_many_answers_at_once(system, server):
     worker = AsyncWorker.options(name="worker").remote(server)
     assert ray.get(worker.gather.remote(1000)) == list(range(1, 1001))
@@ -59,6 +61,7 @@ def test_snapshots_come_between_conversations_and_each_is_consistent(system, wor
     assert system.status().aborted == 0
 
 
+@pytest.mark.acceptance("A4")
 @pytest.mark.parametrize("victim", ["server", "worker"])
 def test_whoever_dies_in_a_conversation_each_number_is_got_once(new_system, victim):
     system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.2))
@@ -74,6 +77,7 @@ def test_whoever_dies_in_a_conversation_each_number_is_got_once(new_system, vict
     eventually(lambda: _read(system, worker) == expected, 60)
 
 
+@pytest.mark.acceptance("A3")
 @pytest.mark.parametrize("victim", ["server", "w2"])
 def test_where_somebody_always_waits_snapshots_are_taken_and_whoever_dies_each_number_is_got_once(new_system, victim):
     system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.5))
