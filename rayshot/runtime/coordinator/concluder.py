@@ -27,8 +27,8 @@ SLACK_S = 5.0
 class Concluder:
     """At most one conclusion at a time, for one request. Call everything under the system's lock.
 
-    `pause_until`: no snapshot begins by itself before this time, by time.monotonic, as the last conclusion held the
-    actors so long. `failures` counts the conclusions in a row whose time was up.
+    `pause_until`: no snapshot begins by itself before this time, by time.monotonic, as it took the last conclusion so
+    long to come to its end. `failures` counts the conclusions in a row whose time was up.
     """
 
     def __init__(self, members: Members, term: int, lock: SystemLock) -> None:
@@ -40,8 +40,8 @@ class Concluder:
         self._conclusion: Conclusion | None = None
         self._request: PendingRequest | None = None
         """The request for which conversations end; None if for none."""
-        self._has_begun = False
-        """Whether they have ended, and the request's snapshot has begun."""
+        self._found_at: float | None = None
+        """When they had ended, and the request's snapshot began."""
         self._number = 0
         self._began = self._until = self._look_at = 0.0
         self._seen: dict[str, dict[str, Any]] = {}
@@ -54,7 +54,7 @@ class Concluder:
         assert self._lock.is_held, "conversations end under the lock"
         if name in self._members.hosts:
             self._asking.add(name)
-            if self._conclusion is not None and not self._has_begun:
+            if self._conclusion is not None and self._found_at is None:
                 self._tell(self._conclusion, name)
 
     def hear(self, name: str, report: Rest) -> None:
@@ -66,7 +66,7 @@ class Concluder:
     def join(self, name: str, now: float) -> tuple[ConclusionId, float] | None:
         """An actor joins. Returns the arguments of `Host.conclude` if conversations are to end now."""
         assert self._lock.is_held, "conversations end under the lock"
-        if self._conclusion is None or self._has_begun:
+        if self._conclusion is None or self._found_at is not None:
             return None
         self._conclusion.tell(name)
         return self._conclusion.identity, self._until - now + SLACK_S
@@ -88,13 +88,13 @@ class Concluder:
         if self._conclusion is None:
             return True
         if request is self._request and not self._conclusion.restless:
-            self._has_begun, self.failures = True, 0
-        return self._has_begun and request is self._request
+            self._found_at, self.failures = now, 0
+        return self._found_at is not None and request is self._request
 
     def _begin(self, request: PendingRequest, now: float, within_s: float) -> None:
         assert self._lock.is_held, "conversations end under the lock"
         self._number += 1
-        self._request, self._has_begun, self._seen = request, False, {}
+        self._request, self._found_at, self._seen = request, None, {}
         self._began, self._until, self._look_at = now, now + within_s, now + BREATH_S
         self._conclusion = Conclusion(ConclusionId(self._term, self._number))
         for name in sorted({*self._asking, *request.order.initiators}):
@@ -108,7 +108,7 @@ class Concluder:
     def end_for(self, request: PendingRequest) -> float:
         """All have recorded the snapshot of this request, or it failed: its actors go on, if any are held for it.
 
-        Returns how many seconds they were held.
+        Returns for how many seconds their conversations were ending, without the snapshot itself.
         """
         assert self._lock.is_held, "conversations end under the lock"
         conclusion, now = self._conclusion, time.monotonic()
@@ -117,7 +117,7 @@ class Concluder:
         self._request = self._conclusion = None
         for name in sorted(conclusion.told):  # even if all is well: some may have heard late that they are held
             self._members.tell(name, "concluded", conclusion.identity)
-        held_s = now - self._began
+        held_s = (self._found_at or now) - self._began
         self.pause_until = now + PAUSES * held_s
         return held_s
 
@@ -131,11 +131,11 @@ class Concluder:
             return None
         if request.done.is_set():
             self.end_for(request)
-        elif not self._has_begun and now >= self._until:
+        elif self._found_at is None and now >= self._until:
             error, self.failures = self._too_long(conclusion), self.failures + 1
             self.end_for(request)
             return error
-        elif not self._has_begun and now >= self._look_at:
+        elif self._found_at is None and now >= self._look_at:
             self._look_at = inf
             threading.Thread(target=self._look, args=(conclusion,), name="rayshot-conclude", daemon=True).start()
         return None
@@ -151,7 +151,7 @@ class Concluder:
                 doing |= {name: _doing(seen[name]) for name in to_ask & seen.keys()}
                 to_ask = (conclusion.chain(doing) & self._members.hosts.keys()) - answers.keys() - seen.keys()
         with self._lock:
-            if conclusion is not self._conclusion or self._has_begun:
+            if conclusion is not self._conclusion or self._found_at is not None:
                 return
             self._seen, self._look_at = seen, time.monotonic() + BREATH_S
             for name, count in conclusion.breathe(doing, BREATH_S).items():
