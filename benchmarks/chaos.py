@@ -184,7 +184,11 @@ class Chaos:
 
     def _note_rollbacks(self) -> None:
         """A new coordinator does not know those of the one before."""
-        self.rollbacks |= {one.life: one.seconds for one in self.system.status().recoveries if one.phases}
+        for one in self.system.status().recoveries:
+            if one.phases and one.life not in self.rollbacks:
+                self.rollbacks[one.life] = one.seconds
+                steps = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in one.phases.items())
+                print(f"        life {one.life}: {one.seconds:.2f} s ({steps}); {one.detail}", flush=True)
 
     def run(self, seconds: float, every_s: float, faults: Sequence[str]) -> None:
         """Tell for so long, and let something fail every so many seconds; each fault once at least."""
@@ -195,6 +199,7 @@ class Chaos:
             fault = faults[k % len(faults)]
             self.fail(fault)
             took_s = self.await_caught_up()
+            print(f"{self.killed_at[-1]:5.0f} s: {fault}: caught up after {took_s:.1f} s", flush=True)
             if fault in KILLS_OF_ACTORS and not (self.surroundings and self.surroundings.loses_calls):
                 self.caught_s.append(took_s)
             self.tell(every_s)
