@@ -151,7 +151,7 @@ class Coroutines:
         self._open()
 
     def _open(self) -> ActorLoop:
-        if self._loop is None or self._loop.is_closed():
+        if self._loop is None or self._loop.is_closed() or self._loop.is_running():  # in a world actors share loops
             self._loop = self._new_loop()
             self._loop.threads_known = self._threads
             if self._is_of_thread:

@@ -68,9 +68,14 @@ def provide_port(find: Callable[[], Port | None]) -> None:
 
 def swap_port(find: Callable[[], Port | None] | None) -> Callable[[], Port | None] | None:
     """As `provide_port`, for a while: returns the function set before; pass it to this function again at the end."""
-    before = _find_port[0] if _find_port else None
+    before = port_finder()
     _find_port[:] = [] if find is None else [find]
     return before
+
+
+def port_finder() -> Callable[[], Port | None] | None:
+    """The function that finds the port; None if there is none."""
+    return _find_port[0] if _find_port else None
 
 
 def hold_port(port: Port | None) -> None:

@@ -15,6 +15,7 @@ run. A failure reports its seed and its choices, and prints its story, one line 
     bodies/   what a process or a driver contains; the world does not look inside
         application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
         actor_process, actor_driver     a user's actor, in a Cell; the test, which sends as a driver
+        suspension, strand       how a handler waits for another actor
         world_snapshot, future, virtual_loop    the contents of records; answers to come; the loop of async handlers
     actors/   a world of a user's actors
         network, recovery    which exist, their snapshots; rollback, take-over, deadlines

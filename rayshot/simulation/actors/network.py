@@ -71,7 +71,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         self.begin_driver({}, frozenset())
         self.aborted: dict[SnapshotId, str] = {}
         self.refused: StateNotSerializable | None = None
-        self._loop: VirtualLoop | None = None
+        self._loops: list[VirtualLoop] = []
         self._made: dict[str, int] = {}
         self._trials = Trials()
 
@@ -89,16 +89,20 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         return self.now
 
     def event_loop(self) -> VirtualLoop:
-        """The loop of all actors, one of which runs at a time; made at first use."""
-        if self._loop is None:
-            self._loop = VirtualLoop()
-        return self._loop
+        """A loop on which no handler waits, made at first use; all actors share it."""
+        free = next((loop for loop in self._loops if not loop.is_running()), None)
+        if free is None:
+            free = VirtualLoop()
+            self._loops.append(free)
+        return free
 
-    def close_loop(self) -> None:
-        """Close the loop, with everything that was opened on it."""
-        if self._loop is not None:
-            self._loop.close()
-            self._loop = None
+    def close_loops(self) -> None:
+        """End the handlers that wait, and close the loops with everything that was opened on them."""
+        for process in self.processes.values():
+            process.abandon()
+        for loop in self._loops:
+            loop.close()
+        self._loops.clear()
 
     def note(self, line: str) -> None:
         """Write a line of the story."""
@@ -123,11 +127,40 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
             self.note(
                 f"{process.name} handles {message_words(process.mailbox[sender][0])}, number {number} from {sender}"
             )
-        self.running = process.name
+        return self._go_on(process, lambda: process.handle_next(sender))
+
+    @property
+    def waiting(self) -> dict[str, list[str]]:
+        """The actors whose handlers wait, with those for which they do."""
+        processes = self.processes.values()
+        return {one.name: one.suspension.waits_for for one in processes if one.suspension.is_on and one.alive}
+
+    def on_answered(self, process: SimulatedActor) -> None:
+        """Let a handler go on that waits, if what it waits for is there."""
+        if self.is_current(process) and process.suspension.may_end:
+            self.note(f"{process.name} goes on")
+            self._go_on(process, lambda: process.go_on(has_time=True))
+
+    def on_time_up(self, process: SimulatedActor, wait: int) -> None:
+        """Let a handler go on whose time is up, if it has not gone on before."""
+        if self.is_current(process) and process.suspension.is_on and process.suspension.count == wait:
+            self.note(f"{process.name} waits no longer")
+            self._go_on(process, lambda: process.go_on(has_time=False))
+
+    def suspended(self, process: SimulatedActor, timeout_s: float | None) -> None:
+        """See ActorSurroundings."""
+        callees = ", ".join(process.suspension.waits_for)
+        self.note(f"{process.name} waits for {callees}")
+        if timeout_s is not None:
+            self.push(self.on_time_up, process, process.suspension.count)
+        self.wake(process)
+
+    def _go_on(self, process: SimulatedActor, go_on: Callable[[], str]) -> str:
+        before, self.running = self.running, process.name
         try:
-            report = process.handle_next(sender)
+            report = go_on()
         finally:
-            self.running = None
+            self.running = before
         if report:
             self.note(f"  it raised {report.strip().splitlines()[-1]}")
         return report
@@ -166,8 +199,15 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
     def wake(self, process: Process) -> None:
         """See Surroundings; work that need not wait is done at once, and what is of an earlier life does none."""
         assert isinstance(process, SimulatedActor)
-        if self.is_current(process) and process.settle():
-            if process.next_senders():
+        if not self.is_current(process):
+            return
+        waits = process.suspension.is_on and not process.is_quiet
+        if waits:
+            process.refuse_snapshots()
+            if process.suspension.may_end:
+                self.push_once(self.on_answered, process)
+        if waits or process.settle():
+            if not waits and process.next_senders():
                 self.push_once(self.on_handle, process)
             for receiver in process.transportable():
                 self.push_once(self.on_take, process, receiver)

@@ -138,7 +138,7 @@ class RecoverableActors(ActorNetwork):
         """See RollingBackNetwork. Actors that the snapshot does not hold are gone at once."""
         assert life.origin is not None, "nobody crashes before there is a snapshot"
         self.note(f"all go back to {life.origin.id}: life {self.incarnation} begins")
-        self.close_loop()
+        self.close_loops()
         for name in self.processes.keys() - life.processes:
             self.processes.pop(name).alive = False
         self.reasons = _ended_before(life.origin)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped
+from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped, WaitsForHandler
 from rayshot.simulation.actors.recovery import RecoverableActors
 from rayshot.simulation.actors.steps import settle
 from rayshot.simulation.bodies.actor_process import SimulatedActor
@@ -58,8 +58,15 @@ class ActorSchedule:
             if not self._happen(horizon):
                 if horizon < math.inf:
                     self.actors.now = max(self.actors.now, horizon)
+                self._check_that_nobody_waits()
                 break
         return self.actors.steps - before
+
+    def _check_that_nobody_waits(self) -> None:
+        """Nothing can happen any more: raise WaitsForHandler if handlers wait for ever."""
+        if waiting := self.actors.waiting:
+            chain = "; ".join(f"{name} waits for {', '.join(callees)}" for name, callees in sorted(waiting.items()))
+            raise WaitsForHandler(f"nothing can happen any more, and handlers wait: {chain}", waiting=waiting)
 
     def _run_until(self, done: Callable[[], bool], what: str) -> None:
         if self.actors.running is not None:
@@ -125,7 +132,7 @@ class ActorSchedule:
         actors = self.actors
         match kind:
             case "snapshot":
-                return bool(actors.processes) and actors.want_snapshot(self.mode)
+                return bool(actors.processes) and not actors.waiting and actors.want_snapshot(self.mode)
             case "takeover":
                 return actors.lose_coordinator(self.mode)
             case "deadline":

@@ -37,6 +37,21 @@ def settle(actors: RecoverableActors) -> None:
         actors.hurry_one(event)
 
 
+def let_go_on(actors: RecoverableActors) -> None:
+    """Bring their answers to handlers that wait, and let them go on; no other handler runs."""
+
+    def is_theirs(method: Callable[..., None], args: tuple[Any, ...]) -> bool:
+        waiting = actors.waiting
+        if method == actors.on_take:
+            return args[1] in waiting
+        return method == actors.on_answered or (method == actors.on_deliver and args[0].receiver in waiting)
+
+    settle(actors)
+    while (event := actors.take_first(is_theirs)) is not None:
+        actors.hurry_one(event)
+        settle(actors)
+
+
 def drain_driver(actors: RecoverableActors) -> None:
     """Let everything that the driver sent arrive; before, a new coordinator finds all actors, and a rollback ends."""
     if actors.coordinator.finding:
@@ -56,11 +71,14 @@ def give_birth(actors: RecoverableActors) -> None:
 
 
 def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
-    """All that could be handled next: the first message of each channel, and the first timer of each actor."""
+    """All that could be handled next: the first message of each channel, and the first timer of each actor.
+
+    An actor whose handler waits handles nothing.
+    """
     actors.finish_rollback()
     found = []
     for process in actors.processes.values():
-        if not process.ended:
+        if not (process.ended or process.suspension.is_on):
             heads = (_head(actors, sender, process) for sender in _senders(actors, process))
             found += [head for head in heads if head and (process.cell.born or head.kind == "create")]
     found.sort(key=lambda head: head.channel)
@@ -141,7 +159,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
         if (message := _find(actors, *channel, number)) is not None:
             messages.append(_as_pending(channel, read(message, number)))
     after = _seen(process)
-    settle(actors)
+    let_go_on(actors)
     step = Step(
         chosen,
         changes_between(before, after),

@@ -5,10 +5,12 @@ the process has learned of it: no handler runs while a machine gets an event.
 """
 
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from typing import Any, Protocol
 
-from rayshot.errors import ActorDied, ActorExited, ConfigError, OutsideHandler, StaleHandle
+from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
 from rayshot.model.calls import OpenCall, Question, encode_reply
@@ -22,10 +24,13 @@ from rayshot.model.methods import durable_inside
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.events import DeadlinePassed, SnapshotRequested
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.bodies.virtual_loop import no_loop_around
+from rayshot.simulation.bodies.strand import Strand
+from rayshot.simulation.bodies.suspension import SimulatedSuspension
+from rayshot.simulation.bodies.virtual_loop import VirtualLoop, no_loop_around
 from rayshot.simulation.bodies.world_snapshot import RecordedActor
 from rayshot.simulation.world.packets import Packet
 from rayshot.simulation.world.process import Process, Surroundings
@@ -39,7 +44,7 @@ class ActorSurroundings(Surroundings, Protocol):
     def clock(self) -> float:
         """Virtual time in seconds."""
 
-    def event_loop(self) -> ActorLoop:
+    def event_loop(self) -> VirtualLoop:
         """The loop on which coroutines run."""
 
     def note(self, line: str) -> None:
@@ -50,6 +55,9 @@ class ActorSurroundings(Surroundings, Protocol):
 
     def failed_to_start(self, names: Sequence[str]) -> None:
         """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
+
+    def suspended(self, process: "SimulatedActor", timeout_s: float | None) -> None:
+        """Note that a handler waits for answers, and that its time may be up."""
 
     def is_late(self, process: "SimulatedActor", snapshot: SnapshotId) -> bool:
         """Whether the deadline of the snapshot passes before the actor records."""
@@ -97,7 +105,8 @@ class SimulatedActor(Process):
         super().__init__(name, machine, world)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
-        self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
+        self.cell = Cell(name, self, world.clock, Coroutines(name, self._new_loop))
+        self.suspension = SimulatedSuspension(self)
         self.cell.number_now = lambda: self.received[self.cell.sender]
         self.children: list[str] = []
         self.ending = False
@@ -105,6 +114,9 @@ class SimulatedActor(Process):
         self._settling = False
         self._gone: set[str] = set()
         self._refused: dict[str, int] = {}
+        self._strand: Strand | None = None
+        """The handler that runs or waits."""
+        self._ending_handler: Callable[[], str] = str
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
         self._sent_by_hook: list[tuple[str, bytes | OpenCall]] = []
         self._requests = 0
@@ -123,6 +135,10 @@ class SimulatedActor(Process):
     def is_busy(self) -> bool:
         """See Process."""
         return self._busy
+
+    def next_senders(self) -> list[str]:
+        """See Process; none while a handler waits."""
+        return [] if self.suspension.is_on else super().next_senders()
 
     def is_creation(self, message: bytes) -> bool:
         """See Process."""
@@ -192,17 +208,67 @@ class SimulatedActor(Process):
             return
         self.send(sender, encode_reply(self.codec, call_id, value, ok=ok))
 
-    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> NoReturn:
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """See CellPort."""
-        del questions, count, timeout_s
-        raise ConfigError(
-            f"a handler of {self.name!r} waits for an answer: in a simulated world all run on one thread, to their "
-            "ends. Name what comes next: reply.then(self.on_result)"
-        )
+        self.suspension.wait(questions, count, timeout_s)
 
-    def answered(self, question: Question) -> NoReturn:
+    def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
-        self.await_answers([question], 1, None)
+        return self.suspension.answered(question)
+
+    def _new_loop(self) -> ActorLoop:
+        loop = self.world.event_loop()
+        loop.idle = self.suspension.idle
+        return loop
+
+    def leave_all(self) -> None:
+        """The handler waits: what it has sent leaves."""
+        self.cell.ask()
+        sends, self._sends = self._sends or [], []
+        self._send_all(sends)
+
+    def park(self) -> None:
+        """Let the world go on, until the running handler is let go on."""
+        assert self._strand is not None, "a handler runs"
+        self._strand.park()
+
+    def suspended(self, timeout_s: float | None) -> None:
+        """Tell the world that the handler waits."""
+        self.world.suspended(self, timeout_s)
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """While the handler is parked, nothing is sent; then all is as it was."""
+        sends, self._sends = self._sends, None
+        sender, slots = self.cell.sender, self.cell.slots
+        try:
+            yield
+        finally:
+            self._sends, self.cell.sender, self.cell.slots = sends, sender, slots
+
+    @property
+    def gone(self) -> AbstractSet[str]:
+        """The actors that have ended, as far as this one knows."""
+        return self._gone
+
+    def refuse_snapshots(self) -> None:
+        """A handler waits, so this actor cannot record."""
+        why = f"a handler waits for the answer of {', '.join(self.suspension.waits_for)}"
+        for snapshot in (*self.captures, *self.pauses):
+            self.tell(CaptureFailed(snapshot, why, AbortReason.SUSPENDED))
+        self.pauses.clear()
+
+    def go_on(self, *, has_time: bool) -> str:
+        """Let the handler go on that waits; returns and raises as `handle_next`."""
+        assert self._strand is not None, "a handler waits"
+        self.suspension.has_time = has_time
+        return self._run_strand(self._strand)
+
+    def abandon(self) -> None:
+        """All go back to a snapshot, or the world is over: a handler that waits ends here."""
+        strand, self._strand = self._strand, None
+        if strand is not None:
+            strand.end()
 
     def request_snapshot(self) -> None:
         """Begin a snapshot when the running handler has ended."""
@@ -312,17 +378,26 @@ class SimulatedActor(Process):
 
         Raises ActorDied if the actor's class says that such an error is a failure of the system.
         """
-        self._busy = True
-        try:
-            return self._handle_next(sender)
-        finally:
-            self._busy = False
-
-    def _handle_next(self, sender: str) -> str:
         message = self.pop_message(sender)
-        number = self.received[sender]
-        was_born = self.cell.born
-        error = self._run_handler(sender, message)
+        number, was_born = self.received[sender], self.cell.born
+        found: list[BaseException | None] = []
+        self._ending_handler = lambda: self._handled(sender, number, message, found[0], was_born=was_born)
+        return self._run_strand(Strand(lambda: found.append(self._run_handler(sender, message))))
+
+    def _run_strand(self, strand: Strand) -> str:
+        self._busy, self._strand = True, strand
+        try:
+            strand.go_on()
+            if not strand.has_ended:
+                return ""
+            self._strand = None
+            return self._ending_handler()
+        finally:
+            if strand.has_ended:
+                self._strand = None
+            self._busy = self._strand is not None
+
+    def _handled(self, sender: str, number: int, message: bytes, error: BaseException | None, *, was_born: bool) -> str:
         sends, self._sends = self._sends or [], None
         report = "" if error is None else "".join(traceback.format_exception(error))
         if error is not None:

@@ -20,6 +20,13 @@ class VirtualLoop(ActorLoop):
     def __init__(self) -> None:
         self._now = 0.0
         super().__init__()
+        self.idle: Callable[[float | None], bool] | None = None
+        """Called with the seconds to the next timer when nothing is ready: lets the rest of the world go on, if the
+        handler waits for it. Returns whether it did, and moves time if the timer came first."""
+
+    def pass_s(self, seconds: float) -> None:
+        """Move time."""
+        self._now += seconds
 
     def time(self) -> float:
         """Virtual seconds; see asyncio.BaseEventLoop."""
@@ -32,9 +39,11 @@ class VirtualLoop(ActorLoop):
             ready = poll(timeout)
             self._now += time.monotonic() - began
             return ready
-        if timeout is None and not self.is_stuck():
+        if timeout is None and self.idle is None and not self.is_stuck():
             return poll(None)  # one of the user's threads will wake it
         ready = poll(0)
+        if not ready and timeout != 0 and self.idle is not None and self.idle(timeout):
+            return ready
         if not ready and timeout is None:
             self.give_up()
         elif not ready:

@@ -119,7 +119,7 @@ class _Trial:
         except BaseException as error:  # noqa: BLE001 - any error of a test means that it failed; pytest's own too
             return world, error
         finally:
-            world._actors.close_loop()  # noqa: SLF001 - thousands of worlds would keep files open until they are collected
+            world._actors.close_loops()  # noqa: SLF001 - thousands of worlds would keep files open until they are collected
         return world, None
 
 
