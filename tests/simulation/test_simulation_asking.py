@@ -1,6 +1,7 @@
 """Handlers that wait for others in a simulated world: choices say which goes on, and whose time is up."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -8,6 +9,7 @@ import rayshot
 from rayshot.errors import AnswerTimedOut, ScheduleFailed, SnapshotAborted, WaitsForHandler
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.bodies import strand
+from tests.simulation.asking_bank import play
 
 
 @rayshot.actor
@@ -226,3 +228,11 @@ def test_without_greenlets_a_handler_that_waits_says_what_to_install(monkeypatch
         one.add.tell()
         world.run()
         assert "rayshot[simulation]" in world.dead_letters[-1].error
+
+
+def test_money_is_whole_in_each_cut_of_a_bank_whose_clerks_ask_under_all_faults():
+    counts = Counter()
+    for seed in range(150):
+        counts.update(play(seed))
+    assert counts["snapshots"] > 150
+    assert min(counts["refused"], counts["rollbacks"]) > 20

@@ -254,9 +254,11 @@ class SimulatedActor(Process):
     def refuse_snapshots(self) -> None:
         """A handler waits, so this actor cannot record."""
         why = f"a handler waits for the answer of {', '.join(self.suspension.waits_for)}"
-        for snapshot in (*self.captures, *self.pauses):
-            self.tell(CaptureFailed(snapshot, why, AbortReason.SUSPENDED))
         self.pauses.clear()
+        recorded = self.machine.recorded_snapshots
+        for snapshot in [one for one in self.machine.open_snapshots if one not in recorded]:
+            if effects := self.machine.handle(CaptureFailed(snapshot, why, AbortReason.SUSPENDED)):  # not yet refused
+                self.carry_out(effects, {})
 
     def go_on(self, *, has_time: bool) -> str:
         """Let the handler go on that waits; returns and raises as `handle_next`."""

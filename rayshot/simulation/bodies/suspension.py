@@ -82,6 +82,7 @@ class SimulatedSuspension:
     def wait(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """Return when so many questions are answered, or the time is up."""
         self._process.leave_all()
+        self._process.refuse_snapshots()
         self._hand_over()
         if sum(question.is_answered for question in questions) < count and timeout_s != 0:
             self._park(tuple(questions), count, timeout_s)
@@ -89,6 +90,7 @@ class SimulatedSuspension:
     async def answered(self, question: Question) -> None:
         """As `wait`, for one question, in one of the tasks of an `async def` handler."""
         self._process.leave_all()
+        self._process.refuse_snapshots()
         self._hand_over()
         if not question.is_answered:
             future = asyncio.get_running_loop().create_future()
@@ -123,7 +125,6 @@ class SimulatedSuspension:
         self.count += 1
         self._waited = questions, count
         with process.parked():
-            process.refuse_snapshots()
             process.suspended(timeout_s)
             try:
                 process.park()

@@ -53,8 +53,8 @@ def reported(process: str, effect: Effect, helpers: frozenset[str] | None = None
     match effect:
         case ReportRecord(record):
             return RecordArrived(record)
-        case ReportFailure(snapshot, detail):
-            return CaptureRefused(snapshot, process, detail)
+        case ReportFailure(snapshot, detail, reason):
+            return CaptureRefused(snapshot, process, detail, reason)
         case ReportEnd(record, unfinished):
             return ProcessEnded(record, unfinished)
         case ReportQuiet(snapshot):
