@@ -382,7 +382,7 @@ class Cell:
         assert self.born, f"{self.name} has no state yet"
         now = self._clock()
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
-        questions = dict(self.questions)
+        questions = {one.call_id: one for one in tuple(self.questions.values())}  # some may be let go meanwhile
         for question in questions.values():
             if question.is_answered:
                 question.outcome = self.outcome_of(question)

@@ -208,8 +208,8 @@ def test_after_a_long_hold_the_next_snapshot_by_itself_comes_ten_times_as_long_l
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     worker.ask_at.tell("gate", 1)
     cluster.schedule.pass_s(6.0)
-    held = process_of(cluster, "w0").concluding
-    assert not held.holds
+    held = process_of(cluster, "w0").runner
+    assert not held.held
     assert system.status().aborted == 1
     gate.set()
     cluster.schedule.pass_s(20.0)
@@ -279,11 +279,11 @@ def test_a_successor_of_the_coordinator_lets_all_go_and_learns_anew_who_asks(clu
     cluster.schedule.pass_s(1.0)
     photograph(system)
     cluster.schedule.pass_s(0.5)
-    assert process_of(cluster, "w1").concluding.holds
+    assert process_of(cluster, "w1").runner.held
     cluster.die(coordinator(cluster))
     if is_over:
         gate.set()
-    cluster.until(lambda: coordinator(cluster).works and not process_of(cluster, "w1").concluding.holds)
+    cluster.until(lambda: coordinator(cluster).works and not process_of(cluster, "w1").runner.held)
     gate.set()
     cluster.schedule.pass_s(5.0)
     assert all(is_whole(system.snapshot().states()[f"w{number}"]) for number in range(3))
@@ -350,7 +350,7 @@ def test_a_snapshot_of_another_actor_lets_nobody_go_who_is_held_for_something_el
     cluster.schedule.pass_s(0.3)
     account.photograph.tell()
     cluster.schedule.pass_s(0.3)
-    assert process_of(cluster, "other").concluding.holds
+    assert process_of(cluster, "other").runner.held
     gate.set()
     thread.join()
     assert is_whole(taken[0].states()["w0"])
@@ -371,7 +371,7 @@ def test_who_waits_first_when_the_snapshot_is_on_its_way_is_not_held_afterwards(
     cluster.schedule.pass_s(1.0)
     thread.join()
     cluster.schedule.pass_s(1.0)
-    assert not process.concluding.holds
+    assert not process.runner.held
     gate.set()
 
 
@@ -425,7 +425,7 @@ def test_while_a_handler_waits_for_minutes_a_new_coordinator_does_not_try_again_
     cluster.schedule.pass_s(5.0)
     photograph(system)
     cluster.schedule.pass_s(10.0)
-    assert process_of(cluster, "w0").concluding.holds
+    assert process_of(cluster, "w0").runner.held
     counter = coordinator(cluster).run.instance._life.runner._collector._counter
     assert counter <= 3
     gate.set()

@@ -3,11 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from unittest.mock import ANY
+from weakref import WeakValueDictionary
 
 import pytest
 
 import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, MessageNotSerializable, OutsideHandler, UnknownMethod
+from rayshot.model.calls import Question
 from rayshot.model.current import current, enter
 from rayshot.model.specification import ActorSpecification
 from tests.model.workloads import (
@@ -384,3 +386,18 @@ def test_the_wish_to_end_is_part_of_the_state(running):
     moved = running.moved()
     assert moved.requests == ["end"]
     assert moved.cell.ending
+
+
+def test_a_question_that_is_let_go_while_the_state_is_taken_is_no_part_of_it(world):
+    """The garbage collector may run at any moment."""
+    world.construct(Account, balance=5)
+    held = [Question(-1, "server"), Question(-2, "server")]
+
+    class Vanishing(WeakValueDictionary):
+        def keys(self):
+            found = list(super().keys())
+            held.clear()
+            return found
+
+    world.cell.questions = Vanishing({question.call_id: question for question in held})
+    world.cell.state()

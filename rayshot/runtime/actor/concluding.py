@@ -15,10 +15,13 @@ REST_S = 0.005
 
 
 class Concluding:
-    """Holds an actor back, and reports to the coordinator. Call everything under the lock."""
+    """Holds an actor back, and reports to the coordinator. Call everything under the lock.
 
-    def __init__(self, runner: Runner, mailbox: Mailbox) -> None:
-        self._runner, self._mailbox = runner, mailbox
+    What the worker calls is only for an actor that is held: see `Runner.held`.
+    """
+
+    def __init__(self, runner: Runner, mailbox: Mailbox, is_born: Callable[[], bool]) -> None:
+        self._runner, self._mailbox, self._is_born = runner, mailbox, is_born
         self._hold = HoldBack()
         self._until = 0.0
         self._rests_since: float | None = None
@@ -28,16 +31,11 @@ class Concluding:
         self.begun: Callable[[], None] = lambda: None
         """Called when the actor is held from now on."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether the actor begins only what somebody waits for."""
-        return self._hold.conclusion is not None
+    def _note(self) -> None:
+        self._runner.held = self._hold.conclusion is not None
 
-    @property
-    def next_due(self) -> float | None:
-        """When the worker must look here next, by time.monotonic; None if nothing holds the actor."""
-        if not self.holds:
-            return None
+    def next_due(self) -> float:
+        """When the worker of a held actor must look here next, by time.monotonic."""
         return self._until if self._rests_since is None else min(self._until, self._rests_since + REST_S)
 
     def wait(self) -> None:
@@ -53,6 +51,7 @@ class Concluding:
         """Begin nothing more but what somebody waits for, for so many seconds at most."""
         assert self._runner.lock.locked()
         if self._hold.begin(conclusion, self._runner.participant.open_snapshots):
+            self._note()
             self._until, self._rests_since = time.monotonic() + within_s, None
             self.begun()
             self._runner.interrupted = True
@@ -69,6 +68,7 @@ class Concluding:
         """Go on: this conclusion is over. None: another coordinator has taken over, and must learn what it needs."""
         assert self._runner.lock.locked()
         self._hold.end(conclusion)
+        self._note()
         self._is_known = self._is_known and conclusion is not None
         self._runner.notify()
 
@@ -78,26 +78,31 @@ class Concluding:
         """See HoldBack."""
         assert self._runner.lock.locked()
         self._hold.asked(sender, last)
-        if self.holds:
+        if self._runner.held:
             self._runner.notify()
 
     def recorded(self, snapshot: SnapshotId) -> None:
         """See HoldBack."""
         assert self._runner.lock.locked()
         self._hold.recorded(snapshot)
+        self._note()
 
     # On the worker ---------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
         """Go on if nobody has said so until the deadline."""
         assert self._runner.lock.locked()
-        if self.holds and time.monotonic() >= self._until:
+        if time.monotonic() >= self._until:
             self._hold.end()
+            self._note()
 
     def limits(self, limits: Mapping[str, int]) -> Mapping[str, int]:
-        """The numbers up to which messages may begin now; `limits` are those of open snapshots."""
+        """The numbers up to which messages may begin now; `limits` are those of open snapshots.
+
+        A creation may begin in any case: who asks the new actor waits for that too.
+        """
         assert self._runner.lock.locked()
-        if not self.holds or self._hold.breaths:
+        if self._hold.breaths or not self._is_born():
             return limits
         return self._hold.limits(limits, self._mailbox.senders())
 
@@ -105,26 +110,21 @@ class Concluding:
         """Whether the actor may not begin this message now, although it has begun the batch."""
         return not self._hold.may_begin(sender, number)
 
-    @property
-    def breathes(self) -> bool:
-        """Whether the next message is one that begins besides: no other one of its batch may."""
-        return self._hold.breaths > 0
-
-    def begins(self) -> None:
-        """The actor begins a message."""
+    def begins(self) -> bool:
+        """The actor begins a batch. Returns whether it may begin only one message of it, as that begins besides."""
         assert self._runner.lock.locked()
-        self._rests_since = None
+        breathes, self._rests_since = self._hold.breaths > 0, None
         self._report(self._hold.begins())
+        return breathes
 
     def rests(self) -> None:
         """The actor has nothing that it may begin. That is reported only when it has lasted for a moment."""
         assert self._runner.lock.locked()
-        if self.holds:
-            now = time.monotonic()
-            self._rests_since = self._rests_since or now
-            if now >= self._rests_since + REST_S:
-                self._rests_since = inf
-                self._report(self._hold.rests())
+        now = time.monotonic()
+        self._rests_since = self._rests_since or now
+        if now >= self._rests_since + REST_S:
+            self._rests_since = inf
+            self._report(self._hold.rests())
 
     def _report(self, report: Rest | None) -> None:
         if report is not None:

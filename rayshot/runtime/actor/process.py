@@ -69,7 +69,7 @@ class ActorProcess:
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
         self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, rolls_back=identity.heals)
-        self.concluding = Concluding(self.runner, self.channels.mailbox)
+        self.concluding = Concluding(self.runner, self.channels.mailbox, lambda: self.cell.born)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
         self.concluding.begun = self._concludes
         self.runner.employ(self.channels, self.recording)

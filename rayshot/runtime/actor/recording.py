@@ -194,7 +194,7 @@ class Recording:
 
     def stop_aligning(self) -> None:
         """If the actor is held, what stands before a marker would never be handled: wait for no markers."""
-        if self._concluding.holds:
+        if self._runner.held:
             for snapshot in self._unrecorded:
                 if snapshot.mode == ALIGNED:
                     self._runner.handle(AlignmentTimedOut(snapshot))
@@ -251,7 +251,7 @@ class Recording:
                 self._interrupt()
             case CaptureState(snapshot, behind):
                 self.deliveries.learned(snapshot)
-                self.captures[snapshot] = {} if self._concluding.holds else behind
+                self.captures[snapshot] = {} if self._runner.held else behind
                 self._interrupt()
             case ReportQuiet(snapshot):
                 self._coordinator.quiet.remote(snapshot, runner.name)

@@ -175,7 +175,7 @@ class Suspension:
             if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
                 self._concluding.wait()
             self._recording.suspend(*callees)
-            if self._concluding.holds:
+            if self._runner.held:
                 self._channels.say_asked()
 
     def _end(self, *questions: Question) -> None:

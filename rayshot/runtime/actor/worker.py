@@ -149,28 +149,30 @@ class Worker:
                     return None
                 if runner.interrupted:
                     continue
-                concluding.expire()
+                if runner.held:
+                    concluding.expire()
                 if runner.at_rest:
                     runner.at_rest.pop()()
                 if channels.mailbox and not runner.loading:
                     limits, mailbox = channels.limits(), channels.mailbox
-                    if self._cell.born:
-                        delivery = mailbox.take(concluding.limits(limits))
-                    else:  # who asks the new actor waits for its creation too
-                        delivery = mailbox.take_creation(limits)
+                    if runner.held:
+                        limits = concluding.limits(limits)
+                    take = mailbox.take if self._cell.born else mailbox.take_creation
+                    delivery = take(limits)
                     if delivery is not None:
-                        one = self._poison_watch is not None or concluding.breathes
-                        concluding.begins()
+                        one = self._poison_watch is not None or (runner.held and concluding.begins())
                         return mailbox.cut_to_one() if one else delivery
                 recording.forget_overdue()
-                concluding.rests()
+                if runner.held:
+                    concluding.rests()
                 self.idle = True
                 runner.wake.wait(self._patience())
                 self.idle = False
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
-        times = self._cell.next_due(), self._recording.deliveries.next_deadline(), self._concluding.next_due
+        held_until = self._concluding.next_due() if self._runner.held else None
+        times = self._cell.next_due(), self._recording.deliveries.next_deadline(), held_until
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -215,7 +217,7 @@ class Worker:
                 self._between_handlers()
                 if runner.down is not None:
                     return
-                if self._concluding.holds and self._stops(delivery):
+                if runner.held and self._stops(delivery):
                     return
         self.handling = self._unpacker = None
         mailbox.position = number
@@ -348,7 +350,8 @@ class Worker:
             sent = self._channels.sent
             if recording.captures or not runner.participant.may_end(sent):
                 process.wait_for_ends()
-                self._concluding.rests()
+                if runner.held:
+                    self._concluding.rests()
                 self._give_up_unready()
                 runner.wake.wait(0.01)
                 return

@@ -28,7 +28,7 @@ from rayshot.simulation.actors.stepping import message_words
 from rayshot.simulation.actors.trials import Trials
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
 from rayshot.simulation.bodies.actor_driver import ActorDriver
-from rayshot.simulation.bodies.actor_process import SimulatedActor
+from rayshot.simulation.bodies.actor_process import SimulatedActor, let_world_go_on
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.simulation.choices import Choices
@@ -92,7 +92,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         """A loop on which no handler waits, made at first use; all actors share it."""
         free = next((loop for loop in self._loops if not loop.is_running()), None)
         if free is None:
-            free = VirtualLoop()
+            free = VirtualLoop(let_world_go_on)
             self._loops.append(free)
         return free
 

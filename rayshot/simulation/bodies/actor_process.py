@@ -15,9 +15,9 @@ from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
 from rayshot.model.calls import OpenCall, Question, encode_reply
 from rayshot.model.cell import Cell
-from rayshot.model.current import enter
+from rayshot.model.current import enter, running_cell
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.event_loop import ActorLoop, Coroutines
+from rayshot.model.event_loop import Coroutines
 from rayshot.model.handle import ActorHandle
 from rayshot.model.hook_calls import tell_of_restore
 from rayshot.model.methods import durable_inside
@@ -105,7 +105,7 @@ class SimulatedActor(Process):
         super().__init__(name, machine, world)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
-        self.cell = Cell(name, self, world.clock, Coroutines(name, self._new_loop))
+        self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
         self.suspension = SimulatedSuspension(self)
         self.cell.number_now = lambda: self.received[self.cell.sender]
         self.children: list[str] = []
@@ -215,11 +215,6 @@ class SimulatedActor(Process):
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
         return self.suspension.answered(question)
-
-    def _new_loop(self) -> ActorLoop:
-        loop = self.world.event_loop()
-        loop.idle = self.suspension.idle
-        return loop
 
     def leave_all(self) -> None:
         """The handler waits: what it has sent leaves."""
@@ -482,3 +477,9 @@ def name_in(handle: ActorHandle, world: NamedWorld) -> str:
 def ended(name: str) -> ActorExited:
     """The error for callers that wait for an answer of `name`."""
     return ActorExited(f"actor {name!r} ended", actor=name)
+
+
+def let_world_go_on(timeout_s: float | None) -> bool:
+    """The loop on which a handler runs has nothing to do: see `SimulatedSuspension.idle`."""
+    cell = running_cell()
+    return cell is not None and isinstance(cell.port, SimulatedActor) and cell.port.suspension.idle(timeout_s)

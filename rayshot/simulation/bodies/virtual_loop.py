@@ -17,12 +17,15 @@ from rayshot.model.event_loop import ActorLoop, Ready
 class VirtualLoop(ActorLoop):
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: Callable[[float | None], bool]) -> None:
+        """`idle` is called with the seconds to the next timer when nothing is ready.
+
+        It lets the rest of the world go on, if the running handler waits for that. It returns whether it did, and has
+        moved time if the timer came first.
+        """
         self._now = 0.0
         super().__init__()
-        self.idle: Callable[[float | None], bool] | None = None
-        """Called with the seconds to the next timer when nothing is ready: lets the rest of the world go on, if the
-        handler waits for it. Returns whether it did, and moves time if the timer came first."""
+        self._idle = idle
 
     def pass_s(self, seconds: float) -> None:
         """Move time."""
@@ -39,11 +42,11 @@ class VirtualLoop(ActorLoop):
             ready = poll(timeout)
             self._now += time.monotonic() - began
             return ready
-        if timeout is None and self.idle is None and not self.is_stuck():
-            return poll(None)  # one of the user's threads will wake it
         ready = poll(0)
-        if not ready and timeout != 0 and self.idle is not None and self.idle(timeout):
+        if not ready and timeout != 0 and self._idle(timeout):
             return ready
+        if not ready and timeout is None and not self.is_stuck():
+            return poll(None)  # one of the user's threads will wake it
         if not ready and timeout is None:
             self.give_up()
         elif not ready:
