@@ -351,7 +351,10 @@ class Channels:
             self.mailbox.put(sender, cut_frame(frame, first, last))
         else:
             self.mailbox.release(sender, first, last)
-        self._runner.notify()
+        if self._runner.hear_news is None:
+            self.wake.notify_all()
+        else:
+            self._runner.notify()
 
     # Going out: Sender -----------------------------------------------------------------------------------------
 

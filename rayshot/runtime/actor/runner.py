@@ -67,7 +67,7 @@ class Runner:
     `held`: the actor begins only what somebody waits for, see `concluding`: batches look at nothing else of this.
     `loading`: a restore makes the process, and some actors do not have their states yet. `ending`: the actor ends when
     all its messages have arrived. `leaving`: the coordinator was told that it ends. `down`: the error that says why the
-    process takes and sends nothing any more; None before. `hear_news` is called by `notify`, under the lock.
+    process takes and sends nothing any more; None before. `notify` calls `hear_news`, under the lock, if it is set.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -83,7 +83,7 @@ class Runner:
         self.ending = False
         self.leaving = False
         self.down: Down | None = None
-        self.hear_news: Task = lambda: None
+        self.hear_news: Task | None = None
         self._transport: Transport | None = None
         self.snapshots: Snapshots | None = None
 
@@ -95,7 +95,8 @@ class Runner:
         """Wake the worker: there is something new for it, also while its handler waits. Call under the lock."""
         assert self.lock.locked()
         self.wake.notify_all()
-        self.hear_news()
+        if self.hear_news is not None:
+            self.hear_news()
 
     def handle(self, event: Event) -> None:
         """Give the machine an event, and have its effects carried out. Call under the lock."""

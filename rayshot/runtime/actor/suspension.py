@@ -65,7 +65,6 @@ class Suspension:
         """The loop on which they wait, until it is told that there is something new. Under the lock."""
         self._looks_on: asyncio.AbstractEventLoop | None = None
         """The loop with a timer for the next look."""
-        runner.hear_news = self._wake_loop
 
     @property
     def waits_s(self) -> float:
@@ -83,7 +82,7 @@ class Suspension:
         with self._runner.lock:
             self._recording.resume_all()
             self._channels.mailbox.unwatch()
-            self._loop = None
+            self._listen(None)
 
     # A plain handler -------------------------------------------------------------------------------------------
 
@@ -118,7 +117,7 @@ class Suspension:
                 self._hand_over()
                 if question.is_answered:
                     return
-                self._loop = loop
+                self._listen(loop)
             self._awaited[question].append(future)
             if self._looks_on is not loop:
                 self._looks_on = loop
@@ -131,9 +130,15 @@ class Suspension:
                     del self._awaited[question]
             self._end(question)
 
+    def _listen(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Wake this loop when there is something new. Under the lock."""
+        self._loop = loop
+        self._runner.hear_news = None if loop is None else self._wake_loop
+
     def _wake_loop(self) -> None:
         """Something has arrived, or the process takes no messages any more. On any thread, under the lock."""
-        loop, self._loop = self._loop, None
+        loop = self._loop
+        self._listen(None)
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._wake_tasks)
@@ -143,7 +148,7 @@ class Suspension:
         with self._runner.lock:
             if not self._recording.is_suspended:
                 return  # they wait no more
-            self._loop = asyncio.get_running_loop()
+            self._listen(asyncio.get_running_loop())
             try:
                 self._hand_over()
             except Interruption as interruption:
@@ -183,7 +188,7 @@ class Suspension:
             self._recording.resume(*(one.callee for one in questions))
             if not self._recording.is_suspended:
                 self._channels.mailbox.unwatch()
-                self._loop = None
+                self._listen(None)
 
     def _hand_over(self) -> None:
         runner = self._runner
