@@ -92,7 +92,7 @@ class GlobalState:
 
     _snapshot: Snapshot
     _raised: list[Exception]
-    _questions: dict[str, frozenset[int]]
+    _questions: dict[str, Mapping[int, str]]
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.__dict__.update(_snapshot=snapshot, _raised=[], _questions={})
@@ -175,13 +175,13 @@ class GlobalState:
         """Whether it is a reply for which its handler waits no more: it had it before its turn, or gave it up."""
         if message.kind != "reply" or message.call_id is None or message.call_id >= 0:
             return False
-        return message.call_id not in self._open_questions(receiver)
+        return message.call_id not in self.questions(receiver)
 
-    def _open_questions(self, name: str) -> frozenset[int]:
-        """The ids of the calls of that actor whose replies its state holds, without an outcome."""
+    def questions(self, name: str) -> Mapping[int, str]:
+        """The calls of that actor whose replies its state holds without an outcome: ids below 0 -> the actor called."""
         if name not in self._questions:
             found = self._snapshot.recorded(name).questions or {}
-            self._questions[name] = frozenset(number for number, one in found.items() if not (one.args and one.args[2]))
+            self._questions[name] = {n: one.args[1] for n, one in found.items() if one.args and not one.args[2]}
         return self._questions[name]
 
     def has_raised(self, error: BaseException) -> bool:

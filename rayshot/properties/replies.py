@@ -25,15 +25,19 @@ class Wait(NamedTuple):
 
 
 REQUEST, REPLY, NOTHING = "request", "reply", "nothing"
+KEPT = "(a reply that is kept)"
+"""In place of the method that gets it."""
 
 
 def waits(state: GlobalState) -> list[Wait]:
-    """All awaited replies. It reads states, and messages too if any reply is awaited."""
-    pending = [(actor.name, call) for actor in state.born() for call in actor.calls]
+    """All awaited replies, also those that states keep. It reads states, and messages too if any reply is awaited."""
+    pending = [(actor.name, call.number, call.callee, call.method) for actor in state.born() for call in actor.calls]
+    born = [name for name, actor in state.actors.items() if actor.status == "born"]
+    pending += [(name, number, callee, KEPT) for name in born for number, callee in state.questions(name).items()]
     moving = dict(_moving(state)) if pending else {}
     return [
-        Wait(caller, call.callee, call.number, call.method, moving.get((caller, call.number), NOTHING))
-        for caller, call in pending
+        Wait(caller, callee, number, method, moving.get((caller, number), NOTHING))
+        for caller, number, callee, method in pending
     ]
 
 

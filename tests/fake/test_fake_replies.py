@@ -7,6 +7,7 @@ import pytest
 import rayshot
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import FailureConfig
+from rayshot.properties import judge, lost_reply
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
 from tests.fake.system import actor, await_life, begin
@@ -27,6 +28,10 @@ class Server:
 
     def fail(self):
         raise ValueError("no such luck")
+
+    def leave_at(self, gate):
+        Account.gates[gate].wait()
+        rayshot.current().exit()
 
 
 @rayshot.actor(capture="inline")
@@ -80,6 +85,9 @@ class Asker:
     def gather_failures(self, *, caught):
         replies = [self.server.square.remote(2), self.server.fail.remote()]
         rayshot.gather(replies).then(self.go_on, on_error=self.note_error if caught else None)
+
+    def keep(self, gate):
+        self.kept = self.server.square_behind.remote(gate, 2)
 
     def misuse(self, what):
         try:
@@ -216,3 +224,23 @@ def test_the_first_exception_is_that_of_all(cluster, system, asker):
 )
 def test_what_cannot_be_gathered_is_refused(asker, what, why):
     assert why in door.get(asker.misuse.remote(what))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_question_that_nobody_will_answer_is_found_in_a_snapshot_and_no_other(cluster, system, asker, ends):
+    gate = new_gate("gate")
+    server = system.get_actor("server")
+    if ends:
+        server.leave_at.tell("gate")
+    asker.keep.tell("gate")
+    cluster.settle()
+    if ends:
+        gate.set()
+        cluster.schedule.pass_s(1.0)
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(1.0)
+    gate.set()
+    thread.join()
+    verdict = judge(lost_reply(), taken[0])
+    assert verdict.holds is ends
+    assert ("asker.(a reply that is kept) awaits server" in verdict.why) is ends
