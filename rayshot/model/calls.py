@@ -89,6 +89,13 @@ class Question:
         return Question, (self.call_id, self.callee, self.outcome)
 
 
+class Interruption(BaseException):
+    """Ends a handler or a hook that would go on while its system goes back to a snapshot.
+
+    It is raised in the thread that runs the handlers. Only this thread's own loop catches it.
+    """
+
+
 def sendable(error: Exception) -> RayshotError:
     """The error itself if it is ours, else a MessageNotSerializable with its text. Any process can unpickle it."""
     if isinstance(error, RayshotError):

@@ -19,7 +19,7 @@ from rayshot.errors import (
 )
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.calls import Continuation, Gathering, OpenCall, Question, Unanswered
+from rayshot.model.calls import Continuation, Gathering, Interruption, OpenCall, Question, Unanswered
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
@@ -179,6 +179,8 @@ class Cell:
             self.end()
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
             self.port.answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
+        except Interruption:
+            raise  # the system goes back to a snapshot: this is no outcome
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")
@@ -227,7 +229,7 @@ class Cell:
 
     def _handle_end(self, *, dropped: bool) -> None:
         """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
-        if not (dropped and (self.shared or self.timers or self._calls or self.port.has_own_mail())):
+        if not (dropped and (self.shared or self.timers or self._calls or self.gatherings or self.port.has_own_mail())):
             self.end()
 
     def _create(self, packed: bytes, tell: bytes) -> None:

@@ -5,18 +5,12 @@ import traceback
 from pathlib import PurePath
 
 from rayshot.errors import HookFailed
+from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 
 log = logging.getLogger("rayshot")
-
-
-class Interruption(BaseException):
-    """Ends a handler or a hook that would go on while its system goes back to a snapshot.
-
-    It is raised in the thread that runs the handlers. Only this thread's own loop catches it.
-    """
 
 
 def tell_of_restore(cell: Cell) -> None:

@@ -67,12 +67,14 @@ class Reply(Unanswered):
     def future(self) -> concurrent.futures.Future[Any]:
         """The result as a future: `await asyncio.wrap_future(reply.future())` in an `async def` handler.
 
-        In another handler its `result(timeout)` and `exception(timeout)` wait as `get` does. Give it to no thread.
+        In another handler only its `result(timeout)` and `exception(timeout)` wait, as `get` does. Give it to no
+        thread. Errors as `get`.
         """
-        self._here()
+        self.ask()
         future = _Future(self)
         with suppress(RuntimeError):  # no loop runs
-            asyncio.get_running_loop().create_task(future.follow())
+            task = asyncio.get_running_loop().create_task(future.follow())
+            future.add_done_callback(lambda _: task.cancel())
         return future
 
     def get(self, timeout: float | None = None) -> Any:
@@ -163,28 +165,27 @@ class SeveralReplies:
         """Continue with `method(results, *context)` when all replies are here, with a list of results in order.
 
         If a call raised, `on_error(exception, *context)` gets the first exception in order, once all are here; without
-        `on_error` it becomes a dead letter of this actor. The replies and the continuation are part of the state.
-        `context` is as for `Reply.then`, and so are the errors.
+        `on_error` it becomes a dead letter of this actor. If a called actor has ended and does not answer, neither is
+        called. The replies and the continuation are part of the state. `context` and errors are as for `Reply.then`.
         """
         cells = {reply._here() for reply in self._replies}  # noqa: SLF001
         cell = cells.pop() if cells else None
         if cell is None:
             raise ConfigError("there are no replies to continue with: call the method directly")
         names = cell.own_method(method), None if on_error is None else cell.own_method(on_error)
+        if any(reply.question is not None for reply in self._replies):
+            raise ConfigError("replies are gathered once, in the handler that made the calls, before it waits")
         for reply in self._replies:
             reply.become_question(cell)
         questions = tuple(reply.question for reply in self._replies if reply.question is not None)
-        missing = {question.call_id for question in questions if not question.is_answered}
-        if not missing:
-            raise ConfigError("all these replies are here: wait for them with rayshot.get, which takes no time")
-        cell.gatherings.append(Gathering(questions, missing, *names, context))
+        cell.gatherings.append(Gathering(questions, {one.call_id for one in questions}, *names, context))
 
 
 def gather(replies: Iterable[Reply]) -> SeveralReplies:
     """Continue with all results at once, without waiting: `rayshot.gather(replies).then(self.on_results)`.
 
     Args:
-        replies: what `.remote(...)` returned in this handler, or what an earlier one kept of it.
+        replies: what `.remote(...)` returned in this handler, before it waits.
     """
     return SeveralReplies(tuple(replies))
 
@@ -209,8 +210,9 @@ class _Future(concurrent.futures.Future[Any]):
         self._settle()
 
     def _settle(self) -> None:
-        ok, value = self._reply.outcome()
-        self.set_result(value) if ok else self.set_exception(value)
+        if not self.done():
+            ok, value = self._reply.outcome()
+            self.set_result(value) if ok else self.set_exception(value)
 
     def _wait(self, timeout: float | None) -> None:
         if not self.done():

@@ -49,7 +49,7 @@ class HoldBack:
         """So many messages may begin besides."""
 
     def begin(self, conclusion: ConclusionId, open_snapshots: Iterable[SnapshotId]) -> bool:
-        """HoldBack from now on, and let go of an earlier conclusion. Returns False for one that is late, or known.
+        """Hold the actor from now on; an earlier conclusion is over. Returns False for one that is late, or known.
 
         `open_snapshots` are those of which the actor knew before.
         """
@@ -67,10 +67,6 @@ class HoldBack:
         """So many messages may begin besides. In any case the actor reports anew when it rests."""
         if conclusion == self.conclusion:
             self.breaths, self._rests = count, False
-
-    def may_begin(self, sender: str, number: int) -> bool:
-        """Whether this message may begin now."""
-        return self.conclusion is None or number <= self._asked.get(sender, 0)
 
     def limits(self, limits: Mapping[str, int], senders: Iterable[str]) -> dict[str, int]:
         """The numbers up to which messages of these senders may begin now; `limits` are those of open snapshots."""

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import rayshot
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, WaitsForHandler
 from rayshot.model.configuration import FailureConfig
 from rayshot.properties import judge, lost_reply
 from rayshot.runtime.door import door
@@ -67,6 +67,16 @@ class Asker:
         futures = [self.server.square.remote(number).future() for number in numbers]
         self.found += await asyncio.gather(*map(asyncio.wrap_future, futures))
 
+    async def wrap_briefly(self, gate):
+        future = asyncio.wrap_future(self.server.square_behind.remote(gate, 2).future())
+        try:
+            await asyncio.wait_for(future, 0.5)
+        except TimeoutError:
+            return "late"
+
+    async def wrap_my_own(self, me):
+        await asyncio.wrap_future(me.read.remote().future())
+
     async def wrap_failure(self):
         try:
             await asyncio.wrap_future(self.server.fail.remote().future())
@@ -76,6 +86,18 @@ class Asker:
     def gather(self, gates, *context):
         replies = [self.server_of(gate).square_behind.remote(gate, number) for number, gate in enumerate(gates, 2)]
         rayshot.gather(replies).then(self.go_on, *context)
+
+    def make_a_gatherer(self, gate, keeper):
+        Asker.remote(self.server).gather_for.tell(gate, keeper)
+
+    def gather_for(self, gate, keeper):
+        rayshot.gather([self.server.square_behind.remote(gate, 2)]).then(self.give_to, keeper)
+
+    def give_to(self, results, keeper):
+        keeper.note.tell(results)
+
+    def note(self, results):
+        self.found.append(results)
 
     def gather_and_wait(self, gate):
         quick, slow = self.server.square.remote(2), self.server.square_behind.remote(gate, 3)
@@ -97,9 +119,13 @@ class Asker:
                 reply = self.server.square.remote(2)
                 reply.then(self.go_on)
                 rayshot.gather([reply]).then(self.go_on)
-            else:
+            elif what == "waited for":
                 reply = self.server.square.remote(2)
                 rayshot.get(reply)
+                rayshot.gather([reply]).then(self.go_on)
+            else:
+                reply = self.server.square.remote(2)
+                rayshot.gather([reply]).then(self.go_on)
                 rayshot.gather([reply]).then(self.go_on)
         except ConfigError as error:
             return error.message
@@ -220,7 +246,13 @@ def test_the_first_exception_is_that_of_all(cluster, system, asker):
 
 
 @pytest.mark.parametrize(
-    ("what", "why"), [("nothing", "no replies"), ("continued", "has a continuation"), ("all here", "are here")]
+    ("what", "why"),
+    [
+        ("nothing", "no replies"),
+        ("continued", "has a continuation"),
+        ("waited for", "before it waits"),
+        ("gathered", "gathered once"),
+    ],
 )
 def test_what_cannot_be_gathered_is_refused(asker, what, why):
     assert why in door.get(asker.misuse.remote(what))
@@ -244,3 +276,28 @@ def test_a_question_that_nobody_will_answer_is_found_in_a_snapshot_and_no_other(
     verdict = judge(lost_reply(), taken[0])
     assert verdict.holds is ends
     assert ("asker.(a reply that is kept) awaits server" in verdict.why) is ends
+
+
+def test_a_future_that_is_given_up_leaves_nothing_behind(cluster, asker):
+    gate = new_gate("gate")
+    result = asker.wrap_briefly.remote("gate")
+    cluster.schedule.pass_s(1.0)
+    assert door.get(result) == "late"
+    gate.set()
+    assert read(asker) == []
+
+
+def test_a_future_of_a_reply_that_cannot_come_is_refused_at_once(asker):
+    with pytest.raises(WaitsForHandler):
+        door.get(asker.wrap_my_own.remote(asker))
+
+
+def test_an_actor_without_a_name_lives_until_what_it_gathers_is_there(cluster, system):
+    gate = new_gate("gate")
+    server = Server.options(name="server").remote()
+    keeper = Asker.options(name="keeper").remote(server)
+    keeper.make_a_gatherer.tell("gate", keeper)
+    cluster.settle()
+    gate.set()
+    cluster.schedule.pass_s(1.0)
+    assert read(keeper) == [[4]]

@@ -25,12 +25,10 @@ def hold():
 
 def test_who_is_held_begins_only_what_is_asked():
     hold = HoldBack()
-    assert hold.may_begin("a", 1)
     hold.asked("a", 3)
     hold.asked("a", 2)  # a packet that was overtaken
     hold.begin(FIRST, ())
-    assert [hold.may_begin("a", number) for number in (3, 4)] == [True, False]
-    assert not hold.may_begin("b", 1)
+    assert hold.limits({}, ["a", "b"]) == {"a": 3, "b": 0}
     assert hold.limits({"a": 2, "c": 9}, ["a", "b", "c"]) == {"a": 2, "b": 0, "c": 0}
 
 

@@ -1,12 +1,14 @@
 """Handlers that wait for others in a simulated world: choices say which goes on, and whose time is up."""
 
 import asyncio
+import gc
 from collections import Counter
+from weakref import ref
 
 import pytest
 
 import rayshot
-from rayshot.errors import AnswerTimedOut, ScheduleFailed, SnapshotAborted, WaitsForHandler
+from rayshot.errors import ActorDied, AnswerTimedOut, ScheduleFailed, SnapshotAborted, WaitsForHandler
 from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.bodies import strand
 from tests.simulation.asking_bank import play
@@ -43,6 +45,10 @@ class Adder:
         rayshot.get(self.register.write.remote(value + 1))
         self.halves -= 1
 
+    def add_and_say(self):
+        rayshot.get(self.register.write.remote(rayshot.get(self.register.read.remote()) + 1))
+        return "done"
+
     def read_for(self, seconds):
         try:
             self.found.append(rayshot.get(self.register.read.remote(), timeout=seconds))
@@ -63,6 +69,12 @@ class Adder:
 
     def give(self):
         return len(self.found)
+
+
+@rayshot.actor
+class FailsBehindAQuestion:
+    def __init__(self, register):
+        raise ValueError(rayshot.get(register.read.remote()))
 
 
 @rayshot.actor
@@ -236,3 +248,40 @@ def test_money_is_whole_in_each_cut_of_a_bank_whose_clerks_ask_under_all_faults(
         counts.update(play(seed))
     assert counts["snapshots"] > 150
     assert min(counts["refused"], counts["rollbacks"]) > 20
+
+
+def test_the_call_of_a_handler_that_waits_is_answered_by_the_life_that_goes_on(adder_class):
+    with SimulatedSystem(3, story=True) as world:
+        _, (one, _) = made(world, adder_class)
+        world.snapshot()
+        result = one.add_and_say.remote()
+        world.run(until=lambda: "adder0 waits for register" in " ".join(world.story))
+        world.crash()
+        world.run()
+        assert result.result() == "done"
+        assert world.state("register")["value"] == 1
+
+
+def test_a_constructor_that_asks_and_fails_then_is_a_failure_of_the_system():
+    with SimulatedSystem(3) as world:
+        register = world.create(Register, name="register")
+        world.create(FailsBehindAQuestion, register)
+        with pytest.raises(ActorDied, match="behind a question"):
+            world.run()
+
+
+def world_that_waits():
+    """What holds the actors of a world in which handlers wait."""
+    world = SimulatedSystem(3, snapshots=0)
+    _, (one, two) = made(world, Adder)
+    one.ask_each_other.tell(two)
+    two.ask_each_other.tell(one)
+    world.run(until=lambda: world._actors.waiting)
+    assert world._actors.waiting
+    return ref(world._actors)
+
+
+def test_a_world_whose_handlers_wait_is_freed():
+    actors = world_that_waits()
+    gc.collect()
+    assert actors() is None

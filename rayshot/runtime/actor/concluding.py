@@ -106,10 +106,6 @@ class Concluding:
             return limits
         return self._hold.limits(limits, self._mailbox.senders())
 
-    def stops(self, sender: str, number: int) -> bool:
-        """Whether the actor may not begin this message now, although it has begun the batch."""
-        return not self._hold.may_begin(sender, number)
-
     def begins(self) -> bool:
         """The actor begins a batch. Returns whether it may begin only one message of it, as that begins besides."""
         assert self._runner.lock.locked()

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import FrameType
 
 from rayshot.errors import RayshotError
-from rayshot.model.calls import Question
+from rayshot.model.calls import Interruption, Question
 from rayshot.model.cell import Cell
-from rayshot.model.hook_calls import Interruption
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording

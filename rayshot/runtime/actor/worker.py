@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, method_of
 from rayshot.format.msgpack_walk import count_documents
+from rayshot.model.calls import Interruption
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.hook_calls import Interruption, does_not_end, tell_of_restore, tell_of_rollback
+from rayshot.model.hook_calls import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
@@ -160,7 +161,7 @@ class Worker:
                     take = mailbox.take if self._cell.born else mailbox.take_creation
                     delivery = take(limits)
                     if delivery is not None:
-                        one = self._poison_watch is not None or (runner.held and concluding.begins())
+                        one = (runner.held and concluding.begins()) or self._poison_watch is not None
                         return mailbox.cut_to_one() if one else delivery
                 recording.forget_overdue()
                 if runner.held:
@@ -217,21 +218,19 @@ class Worker:
                 self._between_handlers()
                 if runner.down is not None:
                     return
-                if runner.held and self._stops(delivery):
+                if runner.held:
+                    self._put_back()
                     return
         self.handling = self._unpacker = None
         mailbox.position = number
         mailbox.finish()
 
-    def _stops(self, delivery: Delivery) -> bool:
-        """Whether nothing more of this batch may begin now: then it waits again."""
-        mailbox = self._channels.mailbox
+    def _put_back(self) -> None:
+        """The actor is held: what is left of the batch waits for its turn again."""
+        self.handling = self._unpacker = None
+        self._cell.slots = ()
         with self._runner.lock:
-            if not self._concluding.stops(delivery.sender, mailbox.position + 1):
-                return False
-            self.handling = self._unpacker = None
-            mailbox.put_back()
-            return True
+            self._channels.mailbox.put_back()
 
     def _handle_watched(self, watch: PoisonWatch, delivery: Delivery) -> None:
         watch.handle(delivery, self._handle_all)

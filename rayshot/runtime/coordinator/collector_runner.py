@@ -176,14 +176,14 @@ class CollectorRunner:
     def fruitless(self, now: float) -> int:
         """How many snapshots failed since the last one that advances. Call under the lock."""
         assert self.lock.is_held, "failures are counted under the lock"
-        waiting = (*(one.began for one in self.pending.values()), *(one.began or now for one in self._admission.tried))
-        late = sum(int((now - began) // LATE_S) for began in waiting)
+        tried = [one.began for one in self._admission.waiting if one.began is not None]
+        late = sum(int((now - began) // LATE_S) for began in (*tried, *(one.began for one in self.pending.values())))
         return self._fruitless + late
 
     def want(self) -> None:
         """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
         assert self.lock.is_held, "a snapshot is wanted under the lock"
-        self._is_wanted = not self.pending
+        self._is_wanted = not self.pending and self._admission.is_empty
         self._admission.hurry()
 
     # Requests --------------------------------------------------------------------------------------------------
@@ -468,10 +468,11 @@ class CollectorRunner:
         for snapshot, pending in self.pending.items():
             if snapshot.mode == ALIGNED and pending.loses_patience(now, self.config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
-        if (error := self.concluder.tick(now)) is not None:
+        if (late := self.concluder.tick(now, self._admission.waiting)) is not None:
+            error, requests = late
             log.warning("%s", error)
             self._fruitless += 1
-            for request in self._admission.refuse_wanted(error):
+            for request in self._admission.refuse_waiting(error, requests):
                 self._metrics.aborted(request.trigger, AbortReason.SUSPENDED)
             for name in sorted(self._awaiting) if self.concluder.failures >= FAILURES_MAX else ():
                 self._members.tell(name, "give_up_durable", error)
@@ -486,9 +487,8 @@ class CollectorRunner:
             due = max(due, self.concluder.pause_until)
         if self._is_wanted:
             due = self._last_ended + self.config.min_pause_s
-        idle = self._admission.is_empty and self._admission.fits(self._room)
-        runs = self._life.phase is Phase.RUNNING
-        if due is not None and now >= due and idle and runs and self._members.hosts:
+        idle = self._life.phase is Phase.RUNNING and self._admission.is_empty and self._admission.fits(self._room)
+        if due is not None and now >= due and idle and self._members.hosts:
             self._is_wanted = False
             self._admission.add(PendingRequest(self.config.mode, trigger="interval"), self.config.timeout_s)
             self._begin_wanted()

@@ -25,7 +25,7 @@ SLACK_S = 5.0
 
 
 class Concluder:
-    """At most one conclusion at a time, for one request. Call everything under the system's lock.
+    """At most one conclusion at a time, for one request. Call everything public under the system's lock.
 
     `pause_until`: no snapshot begins by itself before this time, by time.monotonic, as it took the last conclusion so
     long to come to its end. `failures` counts the conclusions in a row whose time was up.
@@ -97,7 +97,7 @@ class Concluder:
         self._request, self._found_at, self._seen = request, None, {}
         self._began, self._until, self._look_at = now, now + within_s, now + BREATH_S
         self._conclusion = Conclusion(ConclusionId(self._term, self._number))
-        for name in sorted({*self._asking, *request.order.initiators}):
+        for name in sorted({*self._asking, *request.order.initiators} & self._members.hosts.keys()):
             self._tell(self._conclusion, name)
 
     def _tell(self, conclusion: Conclusion, name: str) -> None:
@@ -123,8 +123,13 @@ class Concluder:
 
     # Time ------------------------------------------------------------------------------------------------------
 
-    def tick(self, now: float) -> SnapshotAborted | None:
-        """Look what the actors do if they take long. Returns the error for all requests that wait, if time is up."""
+    def tick(
+        self, now: float, waiting: tuple[PendingRequest, ...]
+    ) -> tuple[SnapshotAborted, tuple[PendingRequest, ...]] | None:
+        """Look what the actors do if they take long. If time is up, returns the error, and the requests for it.
+
+        These are all that wait, unless the conversations had only the time that was left of one of them.
+        """
         assert self._lock.is_held, "conversations end under the lock"
         conclusion, request = self._conclusion, self._request
         if conclusion is None or request is None:
@@ -132,9 +137,10 @@ class Concluder:
         if request.done.is_set():
             self.end_for(request)
         elif self._found_at is None and now >= self._until:
-            error, self.failures = self._too_long(conclusion), self.failures + 1
+            error, had_all = self._too_long(conclusion), self._until < request.until
+            self.failures += had_all
             self.end_for(request)
-            return error
+            return error, waiting if had_all else (request,)
         elif self._found_at is None and now >= self._look_at:
             self._look_at = inf
             threading.Thread(target=self._look, args=(conclusion,), name="rayshot-conclude", daemon=True).start()
@@ -144,18 +150,21 @@ class Concluder:
         """Let held messages begin if nothing else seems to happen. Hold no lock: asking takes a moment."""
         seen: dict[str, dict[str, Any]] = {}
         with survived("nobody could be asked for what waits, a defect of rayshot"):
-            to_ask, doing = conclusion.told, dict[str, Doing]()
-            while to_ask:
-                answers = self._members.status(to_ask)
-                seen |= {name: answer for name, answer in answers.items() if answer is not None}
-                doing |= {name: _doing(seen[name]) for name in to_ask & seen.keys()}
-                to_ask = (conclusion.chain(doing) & self._members.hosts.keys()) - answers.keys() - seen.keys()
+            asked, doing = frozenset[str](), dict[str, Doing]()
+            while to_ask := self._to_ask(conclusion, doing) - asked:
+                asked |= to_ask
+                seen |= {name: one for name, one in self._members.status(to_ask).items() if one is not None}
+                doing = {name: _doing(one) for name, one in seen.items()}
         with self._lock:
             if conclusion is not self._conclusion or self._found_at is not None:
                 return
             self._seen, self._look_at = seen, time.monotonic() + BREATH_S
             for name, count in conclusion.breathe(doing, BREATH_S).items():
                 self._members.tell(name, "breathe", conclusion.identity, count)
+
+    def _to_ask(self, conclusion: Conclusion, doing: dict[str, Doing]) -> frozenset[str]:
+        with self._lock:
+            return (conclusion.told | conclusion.chain(doing)) & self._members.hosts.keys()
 
     def _too_long(self, conclusion: Conclusion) -> SnapshotAborted:
         detail = (

@@ -21,7 +21,7 @@ Figures = Mapping[str, int | float]
 PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 """A snapshot that actors refuse because handlers wait is tried again behind a pause, which doubles each time."""
 PAUSES = 10
-"""A conclusion that led to nothing is followed by a pause of so many times as long as it held the actors."""
+"""A conclusion is followed by a pause of so many times as long as it took to come to its end."""
 
 
 class SnapshotRequest(NamedTuple):
@@ -203,19 +203,13 @@ class Admission:
 
     def put_off(self, request: PendingRequest, until: float) -> None:
         """Try this request again at that time. One of an actor is dropped if another such one waits already."""
-        waiting = (*self._wanted, *self._put_off)
-        if request.trigger != "actor" or all(one.trigger != "actor" for one in waiting):
+        if request.trigger != "actor" or all(one.trigger != "actor" for one in self.waiting):
             self._put_off[request] = until
 
     def hurry(self) -> None:
         """Try all requests again that were put off."""
         self._wanted |= {request: request.until for request in self._put_off}
         self._put_off.clear()
-
-    @property
-    def tried(self) -> tuple[PendingRequest, ...]:
-        """The requests that wait and were tried."""
-        return tuple(one for one in (*self._wanted, *self._put_off) if one.began is not None)
 
     def expire(self, now: float) -> None:
         """Refuse the requests whose time is up."""
@@ -250,16 +244,20 @@ class Admission:
         """This request waits for its turn no more."""
         del self._wanted[request]
 
-    def refuse_wanted(self, error: RayshotError) -> tuple[PendingRequest, ...]:
-        """Refuse and return all requests that wait for their turn or to be tried again."""
-        refused = (*self._wanted, *self._put_off)
-        for request in refused:
+    @property
+    def waiting(self) -> tuple[PendingRequest, ...]:
+        """The requests that wait for their turn or to be tried again."""
+        return (*self._wanted, *self._put_off)
+
+    def refuse_waiting(self, error: RayshotError, requests: tuple[PendingRequest, ...]) -> tuple[PendingRequest, ...]:
+        """Refuse these requests, which are `waiting`; returns them."""
+        for request in requests:
             request.refuse(error)
-        self._wanted.clear()
-        self._put_off.clear()
-        return refused
+            self._wanted.pop(request, None)
+            self._put_off.pop(request, None)
+        return requests
 
     def refuse(self, error: RayshotError) -> None:
         """Refuse all requests: no snapshot begins any more."""
-        self.refuse_wanted(error)
+        self.refuse_waiting(error, self.waiting)
         self.asked.refuse(error)

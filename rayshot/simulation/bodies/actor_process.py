@@ -404,6 +404,12 @@ class SimulatedActor(Process):
             self.cell.dead_letters.add(letter)
             self.world.lose(letter, None)
         if not was_born and not self.cell.born:
+            if self.suspension.count:  # others have heard of it, so it cannot count as never begun
+                raise ActorDied(
+                    f"the constructor of actor {self.name!r} raised behind a question: {error!r}",
+                    actor=self.name,
+                    report=report,
+                ) from error
             self.leave()
             self.world.failed_to_start((*self.children, self.name))
             return report

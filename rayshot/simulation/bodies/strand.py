@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from rayshot.errors import ConfigError
+from rayshot.model.calls import Interruption
 from rayshot.model.current import enter, running_cell
-from rayshot.model.hook_calls import Interruption
 from rayshot.model.port import port_finder, swap_port
 
 try:
@@ -67,8 +67,10 @@ class Strand:
             )
         own = _surroundings()
         _surround(self._around)
-        self._own.parent.switch()
-        _surround(own)
+        try:
+            self._own.parent.switch()
+        finally:
+            _surround(own)
 
     def end(self) -> None:
         """The world goes on without it: it gets an Interruption where it is parked."""
@@ -85,6 +87,7 @@ def _serve(strand: Strand) -> None:
     """The body of a greenlet: run one strand after the other."""
     while True:
         strand.run()
+        del strand  # it holds its world
         strand = greenlet.getcurrent().parent.switch()
 
 

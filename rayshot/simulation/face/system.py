@@ -5,6 +5,7 @@ next; or a user who debugs picks it, step by step.
 """
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -97,6 +98,7 @@ class SimulatedSystem:
         )
         self._actors = self._schedule.actors
         self._ports: list[Any] = []
+        weakref.finalize(self, self._actors.close_loops).atexit = False  # handlers that wait hold their world
 
     @classmethod
     def from_snapshot(
