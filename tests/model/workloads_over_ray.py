@@ -37,7 +37,7 @@ class Plain:
         return ["x" * size_bytes]
 
     def ask_and_give(self, other):
-        return other.read.remote()
+        return [other.read.remote()]
 
     def ask(self, other, size_bytes):
         other.give.remote(size_bytes).then(self.on_given, on_error=self.on_refused)

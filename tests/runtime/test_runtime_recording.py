@@ -32,7 +32,7 @@ SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
 def test_what_a_child_spilled_just_before_its_snapshot_was_given_up_is_removed(tmp_path):
     process = Process()
-    recording = Recording(process.runner, process, Mock(), Outcomes(process.lock), Mock())
+    recording = Recording(process.runner, process, Mock(), Outcomes(process.lock), Mock(), Mock())
     process.runner.employ(process, recording)
     spill = tmp_path / "spill"
     spill.write_bytes(b"state")
@@ -167,7 +167,13 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
 
     process.runner.participant = Watched("alice")
     recording = SimpleNamespace(requested=[], captures={}, is_suspended=False)
-    parts = {"runner": process.runner, "channels": process, "recording": recording, "is_there": None}
+    parts = {
+        "runner": process.runner,
+        "channels": process,
+        "recording": recording,
+        "is_there": None,
+        "concluding": None,
+    }
     parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}), "cell": SimpleNamespace(open_calls=[])}
     Worker(SimpleNamespace(**parts))._do_what_waits()
     assert not process.lock.locked()
