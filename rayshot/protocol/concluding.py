@@ -176,11 +176,13 @@ class Conclusion:
         left = {name: doing[name].held for name in self._latest if name in doing and not doing[name].handles}
         chosen: Counter[str] = Counter()
         for _ in range(self._breath):
-            able = sorted((self._breaths[name], name) for name, held in left.items() if held > chosen[name])
-            if able:
-                name = able[0][1]
-                chosen[name] += 1
-                self._breaths[name] += 1
-                self._latest[name] = self._latest[name]._replace(rests=False)
-        self._breath *= 2
+            able = [(self._breaths[name], name) for name, held in left.items() if held > chosen[name]]
+            if not able:
+                break
+            _, name = min(able)
+            chosen[name] += 1
+            self._breaths[name] += 1
+            self._latest[name] = self._latest[name]._replace(rests=False)
+        if chosen:
+            self._breath *= 2
         return dict(chosen)

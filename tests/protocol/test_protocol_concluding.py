@@ -126,6 +126,13 @@ def test_a_held_message_begins_where_all_others_wait_and_nobody_of_them_works(do
     assert ("b" in conclusion.restless) is bool(chosen)
 
 
+def test_looks_that_find_nothing_to_begin_cost_no_more_each_time():
+    conclusion = conclusion_of("a", "b")
+    doing = {"a": waits_for("server"), "b": rests(0), "server": rests(0)}
+    assert [conclusion.breathe(doing, 1.0) for _ in range(100)] == [{}] * 100
+    assert conclusion.breathe(doing | {"b": rests(9)}, 1.0) == {"b": 1}
+
+
 def test_they_take_turns_each_time_twice_as_many_begin_and_nobody_does_when_all_rest():
     conclusion = conclusion_of("a", "b", "c")
     doing = {"a": waits_for("server"), "b": rests(100), "c": rests(5), "server": rests(0)}
