@@ -180,7 +180,7 @@ class Cell:
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
             self.port.answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
         except Interruption:
-            raise  # the system goes back to a snapshot: this is no outcome
+            raise  # the system goes back to a snapshot: the next life answers the call
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")
@@ -190,9 +190,7 @@ class Cell:
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         if call_id < 0:
-            question = self.questions.get(call_id)
-            if question is not None and not question.is_answered:  # else it came before its turn, or nobody wants it
-                question.answer = ok, tell, self.slots
+            self.take_answer(call_id, ok, tell, self.slots)
             for gathering in [one for one in self.gatherings if call_id in one.missing]:
                 self._gathered(gathering, call_id)
             return
@@ -204,6 +202,14 @@ class Cell:
             self.handlers[continuation.on_error](value, *continuation.context)
         else:
             raise value
+
+    def take_answer(self, call_id: int, ok: bool, tell: bytes, slots: Sequence[Any]) -> bool:  # noqa: FBT001 - as on the wire
+        """The answer to a question is here, maybe before its turn. Returns False if it was here, or nobody wants it."""
+        question = self.questions.get(call_id)
+        if question is None or question.is_answered:
+            return False
+        question.answer = ok, tell, slots
+        return True
 
     def _gathered(self, gathering: Gathering, call_id: int) -> None:
         """One more answer is there. If it is the last one, continue with the results, or with the first exception."""

@@ -171,7 +171,7 @@ class SeveralReplies:
         cells = {reply._here() for reply in self._replies}  # noqa: SLF001
         cell = cells.pop() if cells else None
         if cell is None:
-            raise ConfigError("there are no replies to continue with: call the method directly")
+            raise ConfigError("gather got no replies: give it one at least, or call the method yourself")
         names = cell.own_method(method), None if on_error is None else cell.own_method(on_error)
         if any(reply.question is not None for reply in self._replies):
             raise ConfigError("replies are gathered once, in the handler that made the calls, before it waits")

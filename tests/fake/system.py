@@ -40,6 +40,11 @@ def actor(cluster, name):
     return next(one for key, one in cluster.named.items() if key.endswith(f"/actor/{name}") and one.works)
 
 
+def process_of(cluster, name):
+    """The parts of that actor's process, in its present life."""
+    return actor(cluster, name).run.instance._process
+
+
 def await_life(cluster, system, life):
     """Until that life runs."""
 

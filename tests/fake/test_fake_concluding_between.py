@@ -9,17 +9,13 @@ from rayshot.runtime.coordinator import concluder
 from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
-from tests.fake.system import actor, begin, coordinator
+from tests.fake.system import begin, coordinator, process_of
 from tests.fake.workers import Server, Stepper, Worker, is_whole
 
 
 @pytest.fixture
 def system(cluster):
     return begin(failure=FailureConfig(backoff_s=0.0))
-
-
-def process_of(cluster, name):
-    return actor(cluster, name).run.instance._process
 
 
 def test_a_snapshot_of_another_actor_lets_nobody_go_who_is_held_for_something_else(cluster, system):

@@ -248,7 +248,7 @@ def test_the_first_exception_is_that_of_all(cluster, system, asker):
 @pytest.mark.parametrize(
     ("what", "why"),
     [
-        ("nothing", "no replies"),
+        ("nothing", "got no replies"),
         ("continued", "has a continuation"),
         ("waited for", "before it waits"),
         ("gathered", "gathered once"),

@@ -5,7 +5,7 @@ import ray
 
 @ray.remote(num_cpus=0)
 class Buffer:
-    """Keeps the edges that one shard has for others, until they ask."""
+    """One shard puts edges for the other shards here, and each of these takes its own."""
 
     def __init__(self):
         self.edges = {}

@@ -195,9 +195,7 @@ class Suspension:
         if runner.down is not None:
             raise Interruption
         for slots, (_, call_id, ok, tell) in self._channels.answers(self._looked_at):
-            question = self._cell.questions.get(call_id)
-            if question is not None and not question.is_answered:
-                question.answer = ok, tell, slots
+            if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:

@@ -184,7 +184,7 @@ class CollectorRunner:
         """A driver may keep no more until there is a snapshot: take one, if none is under way. Call under the lock."""
         assert self.lock.is_held, "a snapshot is wanted under the lock"
         self._is_wanted = not self.pending and self._admission.is_empty
-        self._admission.hurry()
+        self._admission.try_now()
 
     # Requests --------------------------------------------------------------------------------------------------
 

@@ -206,7 +206,7 @@ class Admission:
         if request.trigger != "actor" or all(one.trigger != "actor" for one in self.waiting):
             self._put_off[request] = until
 
-    def hurry(self) -> None:
+    def try_now(self) -> None:
         """Try all requests again that were put off."""
         self._wanted |= {request: request.until for request in self._put_off}
         self._put_off.clear()

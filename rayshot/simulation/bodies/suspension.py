@@ -138,13 +138,12 @@ class SimulatedSuspension:
         No snapshot is open here that could stop one: who waits refuses them all.
         """
         process = self._process
-        questions = process.cell.questions
         for messages in process.mailbox.values():
             for message in messages:
                 kind, *fields = next(process.codec.unpacker(message))
-                if kind == REPLY and (question := questions.get(fields[0])) is not None and not question.is_answered:
-                    question.answer = fields[1], fields[2], ()
-        for question in tuple(questions.values()):
+                if kind == REPLY and fields[0] < 0:
+                    process.cell.take_answer(fields[0], fields[1], fields[2], ())
+        for question in tuple(process.cell.questions.values()):
             if question.callee in process.gone and not question.is_answered:
                 detail = f"actor {question.callee!r} ended and has not answered"
                 question.outcome = False, ActorExited(detail, actor=question.callee)
