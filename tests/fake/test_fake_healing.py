@@ -8,7 +8,7 @@ from rayshot.places.kinds import open_store
 from rayshot.runtime.actor import loading
 from rayshot.runtime.door import door
 from tests.fake.account import NAMES, Account, accounts
-from tests.fake.system import actor, await_life, await_stop, begin
+from tests.fake.system import actor, await_life, await_stop, begin, process_of
 
 
 def bank(**failure):
@@ -16,6 +16,20 @@ def bank(**failure):
     system, made = begin(failure=FailureConfig(backoff_s=0.0, **failure)), accounts()
     system.snapshot()
     return system, made
+
+
+def test_calls_that_wait_for_their_turn_do_not_delay_the_answers_that_come_before_them(cluster):
+    system, made = bank()
+    for _ in range(20):
+        for name in "bc":  # each call may follow from the answer before it
+            door.get(made[name].read.remote())
+    cluster.die(actor(cluster, "a"))
+    cluster.until(lambda: process_of(cluster, "b").runner.down is not None)
+    waiting = [made[name].read.remote() for name in "bc" * 60]
+    await_life(cluster, system, 2)
+    began_s = cluster.schedule.now_s
+    assert door.get(waiting) == [100] * len(waiting)
+    assert cluster.schedule.now_s - began_s < 1
 
 
 def test_without_a_snapshot_it_stops_and_says_so(cluster):

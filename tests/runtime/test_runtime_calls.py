@@ -10,7 +10,8 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, FetchRetry, Outcome, Outcomes
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, Outcome, Outcomes
+from rayshot.runtime.actor.waiting_fetches import FetchRetry
 from rayshot.runtime.wire.packets import pack
 from tests.runtime.workloads import Account, Occupant
 from tests.waiting import eventually
@@ -294,9 +295,9 @@ def test_a_result_whose_connection_broke_on_its_way_is_fetched_again(system):
 def test_a_fetch_that_is_tried_again_takes_the_place_of_the_one_before(outcomes):
     came, threads = fetch_all(outcomes, [("driver:a", 1)])
     eventually(lambda: outcomes._waiting)
-    first = outcomes._waiting["driver:a", 1]
+    first = outcomes._waiting._waiting["driver:a", 1]
     again, more = fetch_all(outcomes, [("driver:a", 1)])
-    eventually(lambda: outcomes._waiting.get(("driver:a", 1)) is not first)
+    eventually(lambda: outcomes._waiting._waiting.get(("driver:a", 1)) is not first)
     outcomes.settle("driver:a", 1, Outcome("one"))
     for thread in (*threads, *more):
         thread.join()

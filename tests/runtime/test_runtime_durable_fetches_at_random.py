@@ -6,10 +6,9 @@ import pytest
 
 from rayshot.errors import ActorExited, NoAnswer, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.runtime.actor import outcomes as of_actor
 from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
-from rayshot.runtime.actor.fetch_retry import FetchRetry
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes, failure
+from rayshot.runtime.actor.waiting_fetches import STUCK_S, FetchRetry
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.calls import DurableCalls
 from tests.fake.door import fake
@@ -130,6 +129,11 @@ class Actor:
             self.another.notify_all()
 
 
+def all_wait(actor):
+    """Whether all threads for durable outcomes are taken."""
+    return len(actor.outcomes.durable._waiting) == DURABLE_AT_ONCE
+
+
 @pytest.fixture
 def cluster():
     with fake() as cluster:
@@ -156,7 +160,7 @@ class Play:
             for _ in range(self.chance.randrange(20)):
                 self.cluster.schedule.step(self.cluster.schedule.now_s)
             if self.chance.random() < 0.1:
-                self.cluster.schedule.pass_s(of_actor.STUCK_S)
+                self.cluster.schedule.pass_s(STUCK_S)
         while self.handle():
             pass
         for _ in range(2):
@@ -272,11 +276,11 @@ def test_an_older_snapshot_and_one_that_was_aborted_answer_nobody(cluster, actor
 
 def test_calls_of_one_driver_that_wait_on_keep_no_other_driver_from_what_is_durable(cluster, actor):
     unhandled(cluster, actor, range(1, 3 * DURABLE_AT_ONCE))
-    assert actor.outcomes.durable.is_full
+    assert all_wait(actor)
     settled(cluster, actor, "driver:b", 3)
     taken = actor.record()
     actor.commit(taken)
-    cluster.until(lambda: len(actor.results) == 3 and actor.outcomes.durable.is_full)
+    cluster.until(lambda: len(actor.results) == 3 and all_wait(actor))
     retries = actor.retries
     cluster.schedule.pass_s(5.0)
     assert retries <= 3 * DURABLE_AT_ONCE + 3
@@ -295,9 +299,9 @@ def test_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
 
 def test_on_the_way_back_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
     settled(cluster, actor, "driver:a", 20)
-    cluster.until(lambda: actor.outcomes.durable.is_full)
+    cluster.until(lambda: all_wait(actor))
     actor.roll_back()
-    cluster.until(lambda: actor.outcomes.durable.is_full)
+    cluster.until(lambda: all_wait(actor))
     cluster.schedule.pass_s(5.0)
     assert actor.retries == 0
     for number in range(1, 21):
@@ -311,14 +315,14 @@ def test_on_the_way_back_no_fetch_gives_its_place_up_where_it_helps_nobody(clust
 @pytest.mark.parametrize("is_told", [True, False])
 def test_on_the_way_back_what_the_snapshot_holds_is_answered_though_others_have_all_threads(cluster, actor, is_told):
     unhandled(cluster, actor, range(1, 3 * DURABLE_AT_ONCE))
-    assert actor.outcomes.durable.is_full
+    assert all_wait(actor)
     settled(cluster, actor, "driver:b", 3)
     taken = actor.record()
     if not is_told:
         actor.outcomes.durable.committed = lambda _: None
     actor.commit(taken)
     actor.roll_back()
-    cluster.until(lambda: len(actor.results) == 3 and actor.outcomes.durable.is_full)
+    cluster.until(lambda: len(actor.results) == 3 and all_wait(actor))
     retries = actor.retries
     cluster.schedule.pass_s(5.0)
     assert actor.retries == retries <= 2 * (3 * DURABLE_AT_ONCE + 3)
@@ -398,7 +402,7 @@ def test_an_answer_that_nobody_had_seen_may_be_another_one(cluster, actor):
 
 @pytest.mark.parametrize(("again", "changed"), [(ValueError("other words"), 0), (KeyError("k"), 1)])
 def test_errors_are_compared_by_their_kinds(actor, again, changed):
-    first, second = (of_actor.failure(error, "till") for error in (ValueError("words"), again))
+    first, second = (failure(error, "till") for error in (ValueError("words"), again))
     assert answered_again(actor, first, second) == changed
 
 

@@ -3,21 +3,20 @@
 When an actor records a snapshot, its counters say which calls the record holds as handled. So a call is durable when
 the coordinator says that such a snapshot is committed and advances: the system never goes back behind it by itself.
 
-Each waiting fetch takes one of DURABLE_AT_ONCE threads, which no other call uses, and further ones wait in a queue. A
-call of one driver may be durable, with its fetch in the queue, while the calls of another driver have all threads and
-wait on. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue. There is at
+A fetch waits on one of DURABLE_AT_ONCE threads, which no other call uses, see `WaitingFetches`. A call of one driver
+may be durable, with its fetch in the queue, while the calls of another driver have all threads and wait on. There is at
 most one round for each durable snapshot, and none that helps nobody: Ray prints a traceback on the program's console
 for each fetch that it tries again.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor.fetch_retry import FetchRetry
+from rayshot.runtime.actor.waiting_fetches import FetchKey, WaitingFetch, WaitingFetches
 
 DURABLE_AT_ONCE = 4
 """Fetches of durable outcomes that may wait at one actor at a time."""
@@ -32,35 +31,13 @@ class HandledNumbers(NamedTuple):
     calls: Mapping[str, int]
 
 
-class DurableFetch:
-    """A fetch that waits. It ends when its call is durable, never can be in this life, or with an `error`."""
-
-    __slots__ = ("_ended", "error", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._ended = threading.Event()
-        self.error: RayshotError | FetchRetry | None = None
-
-    def end(self, error: RayshotError | FetchRetry | None = None) -> None:
-        """Let the thread go on; FetchRetry: it must make room."""
-        self.error = error
-        self._ended.set()
-
-    def wait(self, timeout_s: float | None) -> bool:
-        """Wait for the end; returns whether it came in time. Raises the error with which it ended."""
-        ended = self._ended.wait(timeout_s)
-        if self.error is not None:
-            raise self.error
-        return ended
-
-
 class DurableFetches:
     """Which messages of drivers are durable at one actor. Call everything under the process's lock.
 
     `ask` asks the coordinator to say at once, from now on, which snapshots are committed and advance. It is called when
-    the first fetch waits. `_recorded` has what records hold, by snapshot, in the order of recording. `ends` counts the
-    fetches that have ended. `_has_news`: there is a durable snapshot that has had no round yet.
+    the first fetch waits. `_recorded` has what records hold, by snapshot, in the order of recording. A waiting fetch
+    ends with whether a durable snapshot holds its call. `_has_news`: there is a durable snapshot that has had no round
+    yet.
     """
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -68,15 +45,8 @@ class DurableFetches:
         self._is_wanted = False
         self._recorded: dict[SnapshotId, HandledNumbers] = {}
         self._held = HandledNumbers({}, {})
-        self._waiting: dict[tuple[str, int], DurableFetch] = {}
-        self._turned: set[tuple[str, int]] | None = None
-        self.ends = 0
+        self._waiting = WaitingFetches[bool](DURABLE_AT_ONCE)
         self._has_news = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all threads are taken."""
-        return len(self._waiting) >= DURABLE_AT_ONCE
 
     def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "DurableFetches | None") -> None:
         """This life begins at a durable snapshot that holds these messages. `before` is of the life before, if any.
@@ -93,21 +63,28 @@ class DurableFetches:
         """Whether a durable snapshot holds this message as handled."""
         return number <= self._held.messages.get(sender, 0)
 
-    def enter(self, sender: str, call_id: int, number: int) -> DurableFetch:
+    def enter(self, key: FetchKey, number: int) -> WaitingFetch[bool]:
         """A fetch waits from now on for its call, which is message `number`. Raises FetchRetry if others need it."""
-        key = sender, call_id
         if not self._is_wanted:
             self._is_wanted = True
             self._ask()
-        if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
-            earlier.end(FetchRetry())
-        if self._turned is not None:
-            if key not in self._turned:
-                self._turned.add(key)
-                raise FetchRetry
-            self._turned = None  # all have had their turn
-        fetch = self._waiting[key] = DurableFetch(number)
-        return fetch
+        return self._waiting.enter(key, number)
+
+    def await_end(
+        self, fetch: WaitingFetch[bool], lock: threading.Lock, unfetched: Callable[[], Collection[FetchKey]]
+    ) -> bool:
+        """Wait until the fetch has ended; returns whether its call is durable, if not it never will be in this life.
+
+        Takes the lock, and calls `unfetched` under it: the calls of drivers whose outcomes nobody has fetched.
+        """
+        return self._waiting.await_end(fetch, lock, lambda: self._begins_round(unfetched()))
+
+    def _begins_round(self, unfetched: Collection[FetchKey]) -> bool:
+        """Whether fetches in the queue may have come to their ends since the last round."""
+        calls = self._held.calls
+        helps = self._has_news and any(call_id <= calls.get(sender, 0) for sender, call_id in unfetched)
+        self._has_news = self._has_news and not helps
+        return helps
 
     def recorded(self, snapshot: SnapshotId, handled: HandledNumbers) -> None:
         """The actor records a snapshot."""
@@ -123,7 +100,7 @@ class DurableFetches:
         for older in (*takewhile(lambda one: one != snapshot, tuple(self._recorded)), snapshot):
             del self._recorded[older]
         self._held = handled
-        self._end(lambda sender, fetch: self.holds(sender, fetch.number))
+        self._waiting.end_those(lambda key, number: self.holds(key[0], number), lambda: True)
         self._has_news = True
 
     def aborted(self, snapshot: SnapshotId) -> None:
@@ -137,35 +114,12 @@ class DurableFetches:
 
     def forget(self, driver: str) -> None:
         """Nobody waits for the outcomes of this driver's calls."""
-        self._end(lambda sender, _: sender == driver)
+        self._waiting.end_those(lambda key, _: key[0] == driver, lambda: False)
 
     def fail(self, error: RayshotError) -> None:
         """No snapshot can be taken, maybe because of who waits here: the fetches that wait now end with this error."""
-        for fetch in self._waiting.values():
-            self.ends += 1
-            fetch.end(error.anew())
-        self._waiting.clear()
+        self._waiting.end_those(lambda *_: True, error.anew)
 
     def shut(self) -> None:
         """This life is over: what is not durable now never will be in it."""
-        self._end(lambda *_: True)
-
-    def _end(self, which: Callable[[str, DurableFetch], bool]) -> None:
-        for key, fetch in tuple(self._waiting.items()):
-            if which(key[0], fetch):
-                del self._waiting[key]
-                self.ends += 1
-                fetch.end()
-
-    def make_room(self, unfetched: Iterable[tuple[str, int]]) -> None:
-        """All threads have waited for a while: begin a round, if fetches in the queue may have come to their ends.
-
-        `unfetched` are the calls of drivers whose outcomes nobody has fetched.
-        """
-        calls = self._held.calls
-        if self.is_full and self._has_news and any(call_id <= calls.get(sender, 0) for sender, call_id in unfetched):
-            self._has_news = False
-            self._turned = set(self._waiting)
-            for fetch in self._waiting.values():
-                fetch.end(FetchRetry())
-            self._waiting.clear()
+        self._waiting.end_those(lambda *_: True, lambda: False)

@@ -18,10 +18,10 @@ from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
-from rayshot.runtime.actor.fetch_retry import FetchRetry
 from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.outcomes import GONE
 from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.waiting_fetches import FetchRetry
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.attached_references import Slots, take_in
 from rayshot.runtime.door import door, here
@@ -140,16 +140,16 @@ class Host(Answering):
         """As `result`, but only when a durable snapshot holds the call as handled."""
         return self._outcome(call, durable=True)
 
-    @door.method("calls", again=FetchRetry)
+    @door.method("again", again=FetchRetry)
     def answered(self, call: bytes) -> bytes:
         """As `result`, but only the tags: for a driver whose program has the outcome of an earlier life."""
-        return self._outcome(call)[0]
+        return self._outcome(call, again=True)[0]
 
-    def _outcome(self, call: bytes, *, durable: bool = False) -> tuple[bytes, Any]:
+    def _outcome(self, call: bytes, *, durable: bool = False, again: bool = False) -> tuple[bytes, Any]:
         while True:
             incarnation = self._incarnation
             try:
-                outcome = incarnation.process.outcomes.fetch(*unpack(call), durable=durable)
+                outcome = incarnation.process.outcomes.fetch(*unpack(call), durable=durable, again=again)
             except SystemRecovering:  # the message comes again in the next life, if the snapshot does not hold it
                 with self._changing:
                     self._changing.wait_for(lambda now=incarnation: self._incarnation is not now or not now.rolls_back)  # type: ignore[misc]

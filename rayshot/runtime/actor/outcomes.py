@@ -1,9 +1,12 @@
 """Outcomes of drivers' calls, at the actor that handles them.
 
 The message of a call has a number and comes with all others. A separate Ray call fetches the outcome; the driver has
-the reference to its result. The two come in any order. Each waiting fetch takes one of CALLS_AT_ONCE threads, and
-further fetches wait in a queue. All threads may wait for outcomes that do not come, while there are outcomes that none
-of them waits for. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
+the reference to its result. The two come in any order. A fetch waits on one of CALLS_AT_ONCE threads, see
+`WaitingFetches`.
+
+After a rollback a driver asks for answers again that it has had: it may send its next message only when it has got the
+one before. So these fetches have threads of their own. Otherwise each would wait behind calls that the driver has made
+and cannot send yet.
 
 A fetch may ask for an outcome that is durable. It waits in `DurableFetches` first, on other threads, and then takes the
 outcome like any other: until then nobody gets it.
@@ -20,22 +23,21 @@ from typing import Any, NamedTuple
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.durable_fetches import DurableFetches, HandledNumbers
-from rayshot.runtime.actor.fetch_retry import FetchRetry
 from rayshot.runtime.actor.seen_answers import SeenAnswers
+from rayshot.runtime.actor.waiting_fetches import FetchKey, WaitingFetches
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import as_rays
 
 log = logging.getLogger("rayshot")
 CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
+AGAIN_AT_ONCE = 2
+"""Fetches of answers that are given again, which may wait at one actor at a time. Their messages have been sent."""
 FETCHED_S = 30.0
 """A connection may break while it carries an outcome, and then Ray fetches again. So a fetched outcome stays for so
 many seconds, and at most twice as many, unless its driver says before that it has it."""
 STAY_BYTES_MAX = 1 << 20
 """A value with more bytes does not stay: it would need memory in addition to its copy in the object store."""
-STUCK_S = 0.5
-"""A round begins when all threads have waited so many seconds and none got its outcome."""
-
 
 GONE = (
     "this program counts as dead in its system, as Ray had lost sight of it, and nothing more is taken from it: "
@@ -51,32 +53,17 @@ class Outcome(NamedTuple):
 
     value: Any
     tags: tuple[SnapshotId, ...] = ()
-    error: RayshotError | FetchRetry | None = None
+    error: RayshotError | None = None
     size: int = 0
 
     def checked(self) -> "Outcome":
         """This outcome, if it has no error; otherwise raises that."""
         if self.error is not None:
-            raise self.error.anew() if isinstance(self.error, RayshotError) else self.error
+            raise self.error.anew()
         return self
 
 
-_Key = tuple[str, int]
 _Fetched = dict[str, dict[int, Outcome]]
-
-
-class _Waiter:
-    """A thread that waits for an outcome."""
-
-    __slots__ = ("done", "outcome")
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self.outcome = Outcome(None)
-
-    def give(self, outcome: Outcome) -> None:
-        self.outcome = outcome
-        self.done.set()
 
 
 class _Earlier:
@@ -87,10 +74,10 @@ class _Earlier:
     """
 
     def __init__(self) -> None:
-        self._unfetched: dict[_Key, Outcome] = {}
-        self._given: dict[_Key, tuple[float, Outcome]] = {}
+        self._unfetched: dict[FetchKey, Outcome] = {}
+        self._given: dict[FetchKey, tuple[float, Outcome]] = {}
 
-    def add(self, before: "_Earlier", kept: Mapping[_Key, Outcome], fetched: Iterable[_Fetched]) -> None:
+    def add(self, before: "_Earlier", kept: Mapping[FetchKey, Outcome], fetched: Iterable[_Fetched]) -> None:
         """A life is over that had these, and went on from `before`."""
         self._unfetched = {**before._unfetched, **kept}  # noqa: SLF001 - of its own class
         self._given = dict(before._given)  # noqa: SLF001
@@ -99,15 +86,15 @@ class _Earlier:
                 for call_id, outcome in calls.items():
                     self._note((driver, call_id), outcome)
 
-    def _note(self, key: _Key, outcome: Outcome) -> None:
+    def _note(self, key: FetchKey, outcome: Outcome) -> None:
         self._given[key] = time.monotonic() + 2 * FETCHED_S, outcome
 
     @property
-    def unfetched(self) -> Collection[_Key]:
+    def unfetched(self) -> Collection[FetchKey]:
         """The calls whose outcomes nobody fetched."""
         return self._unfetched.keys()
 
-    def take(self, key: _Key) -> Outcome | None:
+    def take(self, key: FetchKey) -> Outcome | None:
         """The outcome of a call, if it is known."""
         outcome = self._unfetched.pop(key, None)
         if outcome is None:
@@ -122,7 +109,7 @@ class _Earlier:
         self._given = {key: (until, outcome) for key, (until, outcome) in self._given.items() if until > now}
         return bool(self._given)
 
-    def handled_again(self, key: _Key) -> None:
+    def handled_again(self, key: FetchKey) -> None:
         """This life has an outcome of its own for that call."""
         self._unfetched.pop(key, None)
         self._given.pop(key, None)
@@ -140,10 +127,10 @@ class Outcomes:
     answered again. `changed` counts the calls that this life answered in another way than an earlier one whose answer
     was given.
 
-    `_settled` has the last answered call of each driver, as its calls are answered in order. `_given` counts the
-    outcomes that waiting threads got. In a round, `_turned` are the fetches that gave their places up. `_withheld` are
-    outcomes that each wait until all snapshots beside them are released. `_fetched` are outcomes that were given, by
-    driver and call; those in `_fetched_before` were given some time ago.
+    `_settled` has the last answered call of each driver, as its calls are answered in order. `_waiting` are the fetches
+    that wait, `_again` those of answers that are given again. `_withheld` are outcomes that each wait until all
+    snapshots beside them are released. `_fetched` are outcomes that were given, by driver and call; those in
+    `_fetched_before` were given some time ago.
     """
 
     def __init__(
@@ -159,14 +146,12 @@ class Outcomes:
         self.durable = DurableFetches(ask)
         self._seen = SeenAnswers() if rolls_back else None
         self.changed = 0
-        self._kept: dict[_Key, Outcome] = {}
-        self._waiting: dict[_Key, _Waiter] = {}
+        self._kept: dict[FetchKey, Outcome] = {}
+        self._waiting, self._again = WaitingFetches[Outcome](CALLS_AT_ONCE), WaitingFetches[Outcome](AGAIN_AT_ONCE)
         self._settled: dict[str, int] = {}
         self._gone: set[str] = set()
         self._down: Outcome | None = None
-        self._given = 0
-        self._turned: set[_Key] | None = None
-        self._withheld: list[tuple[_Key, Outcome, set[SnapshotId]]] = []
+        self._withheld: list[tuple[FetchKey, Outcome, set[SnapshotId]]] = []
         self._fetched: _Fetched = {}
         self._fetched_before: _Fetched = {}
         self._is_ageing = False
@@ -194,12 +179,13 @@ class Outcomes:
         """A call was handled: once all `until` are released, give its outcome to the waiting fetch, or keep it."""
         if sender in self._gone or self._down is not None:
             return
+        key = sender, call_id
         if until:
-            self._withheld.append(((sender, call_id), outcome, set(until)))
+            self._withheld.append((key, outcome, set(until)))
             return
         self._settled[sender] = call_id
-        self._earlier.handled_again((sender, call_id))
-        if self._seen is not None and self._seen.differs((sender, call_id), outcome.value):
+        self._earlier.handled_again(key)
+        if self._seen is not None and self._seen.differs(key, outcome.value):
             self.changed += 1
             log.warning(
                 "%s: call %d of %s is answered in another way than before the system went back, and the first answer "
@@ -208,13 +194,11 @@ class Outcomes:
                 call_id,
                 sender,
             )
-        waiter = self._waiting.pop((sender, call_id), None)
-        if waiter is None:
-            self._kept[sender, call_id] = outcome
-        else:
-            self._given += 1
+        given = [fetches.end(key, outcome) for fetches in (self._waiting, self._again)]  # both may wait
+        if any(given):
             self._stay(sender, call_id, outcome)
-            waiter.give(outcome)
+        else:
+            self._kept[key] = outcome
 
     def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
         if self._seen is not None:
@@ -249,10 +233,18 @@ class Outcomes:
             self.settle(sender, call_id, outcome, until - {snapshot})
 
     def fetch(
-        self, sender: str, call_id: int, has_all_before: int = 0, number: int = 0, *, durable: bool = False
+        self,
+        sender: str,
+        call_id: int,
+        has_all_before: int = 0,
+        number: int = 0,
+        *,
+        durable: bool = False,
+        again: bool = False,
     ) -> Outcome:
         """Wait for the outcome of a call; with `durable` until a durable snapshot holds the call. Takes the lock.
 
+        `again`: the driver's program has an outcome of an earlier life, and its message has been sent in this one.
         The driver already has the outcomes of all its calls before the number `has_all_before`. `number` is that of the
         call's message, 0 if the driver does not say it. Raises FetchRetry if other fetches need the thread; SystemDown;
         NoAnswer if the outcome was fetched long ago, was lost when the system went back to a snapshot, can never be
@@ -266,14 +258,14 @@ class Outcomes:
                 return self._given_before(key)
             if (outcome := self._find(sender, call_id, has_all_before)) is not None:
                 return outcome
-            waiter = self._enter(key)
-            is_last = len(self._waiting) >= CALLS_AT_ONCE
-        given = -1
-        while not waiter.done.wait(STUCK_S if is_last else None):
-            given = self._look_whether_stuck(given)
-        return waiter.outcome.checked()
+            self._check_to_come(key)
+            if self._down is not None:
+                return self._down.checked()
+            fetches = self._again if again else self._waiting
+            fetch = fetches.enter(key, number, round_helps=bool(self._kept))
+        return fetches.await_end(fetch, self._lock, lambda: bool(self._kept)).checked()
 
-    def _await_durable(self, key: _Key, number: int) -> bool:
+    def _await_durable(self, key: FetchKey, number: int) -> bool:
         """Wait until a durable snapshot holds this call as handled. Returns False if that cannot be in this life."""
         sender, call_id = key
         assert number > 0, f"call {call_id} of {sender} does not say the number of its message"
@@ -282,17 +274,10 @@ class Outcomes:
                 return True
             if self._down is not None or sender in self._gone:
                 return False
-            fetch = self.durable.enter(sender, call_id, number)
-            is_last, ends = self.durable.is_full, self.durable.ends
-        while not fetch.wait(STUCK_S if is_last else None):
-            with self._lock:
-                if self.durable.ends == ends:
-                    self.durable.make_room((*self._kept, *self._earlier.unfetched))
-                ends = self.durable.ends
-        with self._lock:
-            return self.durable.holds(sender, number)
+            fetch = self.durable.enter(key, number)
+        return self.durable.await_end(fetch, self._lock, lambda: (*self._kept, *self._earlier.unfetched))
 
-    def _never_durable(self, key: _Key) -> Outcome:
+    def _never_durable(self, key: FetchKey) -> Outcome:
         sender, call_id = key
         with self._lock:
             if sender in self._gone:
@@ -317,7 +302,7 @@ class Outcomes:
             outcome = outcome or fetched.get(call_id)
         return outcome
 
-    def _given_before(self, key: _Key) -> Outcome:
+    def _given_before(self, key: FetchKey) -> Outcome:
         """The outcome of a call that the snapshot holds as handled, which an earlier life gave."""
         if (outcome := self._earlier.take(key)) is None:
             raise NoAnswer(
@@ -327,7 +312,8 @@ class Outcomes:
         self._go_on_ageing()
         return outcome._replace(tags=())
 
-    def _enter(self, key: _Key) -> _Waiter:
+    def _check_to_come(self, key: FetchKey) -> None:
+        """Raise NoAnswer if this life never gives the outcome of that call."""
         sender, call_id = key
         if sender in self._gone:  # Ray also runs calls of dead drivers
             raise NoAnswer(GONE)
@@ -336,30 +322,6 @@ class Outcomes:
                 "the call was handled, and its result was lost with the connection on which it came back: "
                 "ask the actor what it did before you call it again"
             )
-        if self._down is not None:
-            waiter = _Waiter()
-            waiter.give(self._down)
-            return waiter
-        if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
-            earlier.give(Outcome(None, error=FetchRetry()))
-        if self._turned is not None:
-            if self._kept and key not in self._turned:
-                self._turned.add(key)
-                raise FetchRetry
-            self._turned = None  # all have had their turn
-        waiter = self._waiting[key] = _Waiter()
-        return waiter
-
-    def _look_whether_stuck(self, given_before: int) -> int:
-        """Begin a round if no fetch got an outcome since `given_before`; returns the new count. Takes the lock."""
-        with self._lock:
-            is_crowded = len(self._waiting) >= CALLS_AT_ONCE and bool(self._kept)
-            if is_crowded and self._given == given_before:
-                self._turned = set(self._waiting)
-                for waiter in self._waiting.values():
-                    waiter.give(Outcome(None, error=FetchRetry()))
-                self._waiting.clear()
-            return self._given
 
     def forget(self, driver: str) -> None:
         """Forget the outcomes of this driver's calls: the driver is gone, or belongs to an earlier life."""
@@ -371,15 +333,14 @@ class Outcomes:
         self._withheld = [withheld for withheld in self._withheld if withheld[0][0] != driver]
         for key in [key for key in self._kept if key[0] == driver]:
             del self._kept[key]
-        for key in [key for key in self._waiting if key[0] == driver]:
-            self._waiting.pop(key).give(Outcome(None, error=NoAnswer(GONE)))
+        for fetches in (self._waiting, self._again):
+            fetches.end_those(lambda key, _: key[0] == driver, lambda: NoAnswer(GONE))
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Nothing is handled any more: all fetches get `error`. A Ray error is given as a value: Ray raises it."""
-        self._down = Outcome(error) if isinstance(error, door.CallFailed) else Outcome(None, error=error)
-        for waiter in self._waiting.values():
-            waiter.give(self._down)
-        self._waiting.clear()
+        self._down = down = Outcome(error) if isinstance(error, door.CallFailed) else Outcome(None, error=error)
+        for fetches in (self._waiting, self._again):
+            fetches.end_those(lambda *_: True, lambda: down)
         self._withheld.clear()
         self.durable.shut()
 

@@ -10,7 +10,7 @@ from typing import Any
 from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
+from rayshot.runtime.actor.outcomes import AGAIN_AT_ONCE, CALLS_AT_ONCE
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.door.roster import Roster
@@ -23,6 +23,7 @@ GROUPS = {
     "transport": 1,
     "values": 1,
     "calls": CALLS_AT_ONCE,
+    "again": AGAIN_AT_ONCE,
     "durable": DURABLE_AT_ONCE,
     "credit": 4,
     "control": 2,
