@@ -1,4 +1,4 @@
-"""What an actor's mailbox gives out while an aligned snapshot holds senders back; no Ray."""
+"""What an actor's mailbox gives out, in its turn and to a handler that waits; no Ray."""
 
 from rayshot.format.codec import Frame, split_frame
 from rayshot.runtime.actor.mailbox import Mailbox
@@ -34,3 +34,29 @@ def test_of_a_batch_that_reaches_over_a_limit_only_the_messages_up_to_it_are_han
     assert mailbox.processed == {"alice": 2, "bob": 2}
     assert handle(mailbox, {}) == ("alice", [3])
     assert handle(mailbox, {}) == ("alice", [4])
+
+
+class CountingLimits(dict):
+    """Counts the batches that are looked at."""
+
+    looks = 0
+
+    def get(self, sender, limit):
+        self.looks += 1
+        return limit
+
+
+def test_however_often_a_handler_waits_each_answer_is_looked_at_once():
+    mailbox, limits, looked_at = Mailbox(), CountingLimits(), {}
+    put(mailbox, "alice", 1, 1)
+    mailbox.take({})
+    for number in range(1, 101):
+        mailbox.watch()
+        mailbox.put("bob", Frame(number, 1, CODEC.reply(-number, "answer", ok=True)))
+        assert [message[1] for _, message in mailbox.answers(looked_at, limits, CODEC)] == [-number]
+    assert limits.looks == 101  # with the message that is handled
+    mailbox.position = 1
+    mailbox.finish()
+    mailbox.take({})
+    mailbox.watch()
+    assert list(mailbox.answers(looked_at, {}, CODEC)) == []  # another handler: what waits has been looked at

@@ -34,7 +34,7 @@ class Mailbox:
         self._waiting: deque[Delivery] = deque()
         self._held: dict[tuple[str, int], Frame] = {}
         self._watched: list[Delivery] | None = None
-        """While a handler waits: deliveries in which no answer was looked for yet, or not in all of them."""
+        """From the first wait of a handler on: deliveries in which no answer was looked for yet, or not in all."""
 
     def __len__(self) -> int:
         return sum(delivery.frame.count for delivery in self._waiting)
@@ -125,7 +125,7 @@ class Mailbox:
         """The current delivery was processed up to `position`."""
         assert self.current is not None
         self.processed[self.current.sender] = self.position
-        self.current = None
+        self.current = self._watched = None
 
     def received(self) -> dict[str, int]:
         """Per sender, the number of the last processed message."""
@@ -154,12 +154,9 @@ class Mailbox:
         return b""
 
     def watch(self) -> None:
-        """From now on `answers` finds what waits here, and what arrives. Nothing is taken meanwhile."""
-        self._watched = [Delivery(sender, frame) for sender, frame in self.unhandled()]
-
-    def unwatch(self) -> None:
-        """Nobody waits for an answer any more."""
-        self._watched = None
+        """Until the current delivery is finished, `answers` finds what waits here, and what arrives."""
+        if self._watched is None:
+            self._watched = [Delivery(sender, frame) for sender, frame in self.unhandled()]
 
     def answers(
         self, behind: dict[str, int], limits: Mapping[str, int], codec: Codec

@@ -52,7 +52,7 @@ class Suspension:
         self._is_there = is_there
         self._looked_at: dict[str, int] = {}
         """Per sender, the number of the last message that was looked at for an answer."""
-        self._waits_since, self._waits_at = 0.0, ""
+        self._waits_since, self._waits_at = 0.0, ("", 0)
         """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
@@ -73,14 +73,16 @@ class Suspension:
     @property
     def waits_at(self) -> str:
         """The file and the line where a handler waits; "" if none waits. Under the lock."""
-        return self._waits_at if self._recording.is_suspended else ""
+        if not (self._recording.is_suspended and self._waits_at[0]):
+            return ""
+        path, line = self._waits_at
+        return f"{Path(path).name}:{line}"
 
     def handler_ended(self) -> None:
         """Nobody waits any more: not even a task that its handler has left behind."""
         self._awaited.clear()
         with self._runner.lock:
             self._recording.resume_all()
-            self._channels.mailbox.unwatch()
             self._listen(None)
 
     # A plain handler -------------------------------------------------------------------------------------------
@@ -186,7 +188,6 @@ class Suspension:
         with self._runner.lock:
             self._recording.resume(*(one.callee for one in questions))
             if not self._recording.is_suspended:
-                self._channels.mailbox.unwatch()
                 self._listen(None)
 
     def _hand_over(self) -> None:
@@ -213,7 +214,7 @@ class Suspension:
             callees, warns = self._recording.waits_for, self.waits_s >= self._warn_at_s
             if warns:
                 self._warn_at_s *= WARNING_FACTOR
-            args = callees, self._waits_at if warns else None
+            args = callees, self.waits_at if warns else None
             threading.Thread(target=self._look_for_ended, args=args, name="rayshot-look", daemon=True).start()
 
     def _look_for_ended(self, callees: Sequence[str], warn_of: str | None) -> None:
@@ -231,8 +232,8 @@ class Suspension:
             log.warning("%s: a handler waits (%s): %s", self._runner.name, warn_of, self._channels.tell_chain(callees))
 
 
-def _place(frame: FrameType | None) -> str:
+def _place(frame: FrameType | None) -> tuple[str, int]:
     """The file and the line of the innermost code of the user."""
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USERS:
         frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
