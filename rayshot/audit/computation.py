@@ -20,7 +20,7 @@ from rayshot.audit.document import Document
 from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import ActorHistory, count
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Sent, sends_of
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Resumed, Sent, Suspended, sends_of
 
 Clock = tuple[int, ...]
 
@@ -63,11 +63,10 @@ class Computation:
             history = self.histories[actor]
             while places[actor] < len(history.events):
                 event = history.events[places[actor]]
-                if isinstance(event, Handled):
-                    if not flight.may_take(event.sender, actor):
-                        waiting[event.sender, actor] = actor
-                        break
-                    flight.take(event.sender, actor)
+                if (sender := flight.awaits(actor, event)) is not None:
+                    waiting[sender, actor] = actor
+                    break
+                flight.learn(actor, event)
                 for receiver in sends_of(event, actor):
                     flight.put(actor, receiver, None)
                     if (freed := waiting.pop((actor, receiver), None)) is not None:
@@ -90,10 +89,10 @@ class Computation:
         flight = _Flight(self.histories)
         for actor, place, event in self._ordered():
             clock = clocks[actor]
-            sent_at = flight.take(event.sender, actor) if isinstance(event, Handled) else None
-            if sent_at is not None and isinstance(event, Handled):
+            if (learned := flight.learn(actor, event)) is not None:
+                sender, sent_at = learned
                 # An actor that knows of the sending knows all that the sender knew, so nothing new can be learned.
-                own = index_of[event.sender]
+                own = index_of[sender]
                 if sent_at[own] > clock[own]:
                     clock[:] = map(max, clock, sent_at)
             clock[index_of[actor]] += 1
@@ -161,19 +160,33 @@ class Computation:
             elif place is not None and any(isinstance(event, Ended) for event in history.events[:place]):
                 raise Unproved(f"{actor} is in the snapshot, but it had ended before it recorded")
             if place is not None:
+                _check_whole(actor, history.events[:place])
                 cuts[actor] = place
             elif actor in document.actors and document.actors[actor].born:
                 raise Unproved(f"{actor} is in the snapshot, but its trace knows of no recording")
         return cuts
 
 
+def _check_whole(actor: str, events: Sequence[Event]) -> None:
+    """Raise Unproved if the last handler of these events waits."""
+    last = next((event for event in reversed(events) if isinstance(event, Handled | Suspended)), None)
+    if isinstance(last, Suspended):
+        raise Unproved(f"{actor} recorded while its handler of a message of {last.sender} waited for answers")
+
+
 class _Flight:
-    """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused."""
+    """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused.
+
+    `_taken` counts those that were taken from a channel, since the actors began. An actor takes a message where its
+    handler begins: `_suspended` has the senders of those whose handlers have not ended.
+    """
 
     def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self._traced = histories.keys()
         self._earlier: dict[tuple[str, str], int] = defaultdict(int)
         self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
+        self._taken: dict[tuple[str, str], int] = defaultdict(int)
+        self._suspended: dict[str, str] = {}
         for sender, history in histories.items():
             for receiver, sent in history.sent.items():
                 known = histories.get(receiver)
@@ -183,17 +196,54 @@ class _Flight:
                         f"at the start {receiver} had received {received} of the {sent} messages of {sender}"
                     )
                 self._earlier[sender, receiver] = sent - received
+                self._taken[sender, receiver] = received
 
-    def may_take(self, sender: str, receiver: str) -> bool:
-        return sender not in self._traced or bool(self._earlier[sender, receiver] or self._clocks[sender, receiver])
+    def awaits(self, actor: str, event: Event) -> str | None:
+        """The sender whose message must be sent before this event can happen; None if it can happen now."""
+        match event:
+            case Handled(sender) | Suspended(sender) if actor not in self._suspended:
+                ahead = 1
+            case Resumed(sender, number):
+                ahead = number - self._taken[sender, actor]
+            case _:
+                return None
+        under_way = self._earlier[sender, actor] + len(self._clocks[sender, actor])
+        return sender if sender in self._traced and ahead > under_way else None
 
-    def take(self, sender: str, receiver: str) -> Clock | None:
+    def learn(self, actor: str, event: Event) -> tuple[str, Clock] | None:
+        """An event happens: whose message the actor sees there, and the clock of its sending if that is known."""
+        match event:
+            case Handled(sender) | Suspended(sender) if actor not in self._suspended:
+                clock = self._take(sender, actor)
+            case Handled(sender) | Suspended(sender) if self._suspended[actor] != sender:
+                raise Unproved(f"{actor} handled a message of {sender} while a handler of its waited")
+            case Resumed(sender, number) if actor in self._suspended:
+                clock = self._look_at(sender, actor, number)
+            case Resumed(sender, number):
+                raise Unproved(f"{actor} got answer {number} of {sender}, and no handler of its waited")
+            case _:
+                clock = None
+        if isinstance(event, Suspended):
+            self._suspended[actor] = event.sender
+        elif isinstance(event, Handled):
+            self._suspended.pop(actor, None)
+        return None if clock is None else (sender, clock)
+
+    def _take(self, sender: str, receiver: str) -> Clock | None:
         if sender not in self._traced:
             return None
+        self._taken[sender, receiver] += 1
         if self._earlier[sender, receiver]:
             self._earlier[sender, receiver] -= 1
             return None
         return self._clocks[sender, receiver].popleft()
+
+    def _look_at(self, sender: str, receiver: str, number: int) -> Clock | None:
+        """The clock of a message that is not taken."""
+        if sender not in self._traced:
+            return None
+        ahead = number - self._taken[sender, receiver] - self._earlier[sender, receiver]
+        return self._clocks[sender, receiver][ahead - 1] if ahead > 0 else None
 
     def put(self, sender: str, receiver: str, clock: Clock | None) -> None:
         self._clocks[sender, receiver].append(clock)
@@ -207,11 +257,14 @@ class _Run:
         self.received = {actor: dict(history.received) for actor, history in histories.items()}
 
     def execute(self, actor: str, event: Event) -> None:
-        if isinstance(event, Handled) and event.sender in self.sent:
-            number = self.received[actor].get(event.sender, 0) + 1
+        if isinstance(event, Handled | Suspended | Resumed) and event.sender in self.sent:
+            if isinstance(event, Resumed):
+                does, number = "get", event.number
+            else:
+                does, number = "handle", self.received[actor].get(event.sender, 0) + 1
             if number > self.sent[event.sender].get(actor, 0):
                 raise Unproved(
-                    f"in the permuted order {actor} would handle message {number} of {event.sender}, which was sent "
+                    f"in the permuted order {actor} would {does} message {number} of {event.sender}, which was sent "
                     "behind its recording"
                 )
         count(event, actor, self.sent[actor], self.received[actor])
@@ -252,6 +305,10 @@ def describe(event: Event) -> str:
     match event:
         case Handled(sender, receivers, _):
             return f"handled a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
+        case Suspended(sender, receivers):
+            return f"waited in its handler of a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
+        case Resumed(sender, number):
+            return f"got its answer, message {number} of {sender}"
         case Sent(receivers):
             return f"threads beside the handlers sent {_counted(receivers)}"
         case Fired(_):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from rayshot.audit.document import Document
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import Traced
-from rayshot.audit.segment import Event, Fired, Handled, Sent
+from rayshot.audit.segment import Event, Fired, Handled, Sent, Suspended
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.entries import ActorEntry
@@ -59,6 +59,8 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
         if any(isinstance(event, Sent) for event in events):
             raise NoTrace(f"threads of {name} sent messages beside its handlers, and only these can be run again")
+        if any(isinstance(event, Suspended) for event in events):
+            raise NoTrace(f"handlers of {name} waited for answers: such a class is not proved by running it again")
         replay = Replay(name, snapshot)
         replay.check_version()
         with replay.at_work():
@@ -196,7 +198,7 @@ class Replay:
                 pass
         self.cell.ask()
         if self._waited:  # the handler may have caught the error
-            raise _waits(self.name)
+            self.await_answers((), 0, None)
         if tuple(self.sent) != tuple(receivers):
             raise Unproved(
                 f"{self.name}, run again, sent to {', '.join(self.sent) or 'nobody'} on a message of {sender}, and "
@@ -293,10 +295,10 @@ class Replay:
         return ActorHandle(self.system, name, frozenset(specification.methods), self)
 
     def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> NoReturn:
-        """See CellPort. An answer may have come between any two messages, and nobody noted where."""
+        """See CellPort."""
         del questions, count, timeout_s
         self._waited = True
-        raise _waits(self.name)
+        raise Unproved(f"{self.name}, run again, waits for an answer, and it did not before")
 
     def answered(self, question: Question) -> NoReturn:
         """See CellPort."""
@@ -329,10 +331,3 @@ def _entry(snapshot: Snapshot, name: str) -> ActorEntry:
 
 def _without_time(timers: Any) -> list[Any]:
     return sorted(((method, args) for _, method, args in timers or ()), key=repr)
-
-
-def _waits(name: str) -> NoTrace:
-    return NoTrace(
-        f"handlers of {name} wait for answers, and a trace does not say when these came: such a class is not proved by "
-        "running it again"
-    )

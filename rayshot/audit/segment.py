@@ -21,11 +21,16 @@ One msgpack array:
     [4, snapshot id, ticks]                     the actor recorded
     [5, ticks]                                  the actor ended
     [6, [receiver, ...], ticks]                 threads of the actor that run no handlers sent these messages
+    [7, sender, [receiver, ...], ticks]         the handler of the sender's next message, which goes on in an event
+                                                behind this one, has sent these messages and waits for answers
+    [8, sender, number, ticks]                  the handler that waits got its answer: message `number` of the sender,
+                                                which is handled in its turn, as nothing
 
 `method` is the method that the message called, "" if it called none; `ticks` are those since the event before, or since
 the start. Version 1 has neither of them, nor the last element of the segment.
 
-Handling a message is one atomic event, so a message needs no number: it is the next one of its channel.
+Handling a message is one event, at the end of its handler, so a message needs no number: it is the next one of its
+channel. No record stands between an event [7] and the event of its message.
 """
 
 import reprlib
@@ -93,7 +98,26 @@ class Sent(NamedTuple):
     at: float | None = None
 
 
-Event = Handled | Fired | Recorded | Ended | Sent
+class Suspended(NamedTuple):
+    """The handler of the next message of `sender` has sent one message to each of `receivers`, and waits for answers.
+
+    A handler may wait several times. Its message counts as handled at its end.
+    """
+
+    sender: str
+    receivers: tuple[str, ...] = ()
+    at: float | None = None
+
+
+class Resumed(NamedTuple):
+    """The handler that waits got its answer, message `number` of `sender`, before its turn."""
+
+    sender: str
+    number: int
+    at: float | None = None
+
+
+Event = Handled | Fired | Recorded | Ended | Sent | Suspended | Resumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +135,7 @@ class Segment:
 
 def sends_of(event: Event, actor: str) -> Sequence[str]:
     """The receivers to which an event of `actor` sent one message each."""
-    if isinstance(event, Handled | Sent):
+    if isinstance(event, Handled | Sent | Suspended):
         return event.receivers
     return (actor,) if isinstance(event, Fired) else ()
 
@@ -184,9 +208,9 @@ def _events(names: list[str], packed: bytes, clock: _Clock | None = None) -> Ite
 
 def _indexes(fields: list[Any]) -> list[int]:
     match fields:
-        case [0 | 1 | 2, int(sender), list(receivers), *_]:
+        case [1 | 2 | 7, int(sender), list(receivers), *_]:
             return [sender, *receivers]
-        case [0, int(sender), *_]:
+        case [0 | 8, int(sender), *_]:
             return [sender]
         case [6, list(receivers)]:
             return receivers
@@ -212,6 +236,10 @@ def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
             return Ended(), 1
         case [6, list(receivers)] if receivers:
             return Sent(tuple(names[index] for index in receivers)), 1
+        case [7, int(sender), list(receivers)]:
+            return Suspended(names[sender], tuple(names[index] for index in receivers)), 1
+        case [8, int(sender), int(number)]:
+            return Resumed(names[sender], number), 1
     raise Unproved(f"a trace holds something that is not an event: {reprlib.repr(fields)}")
 
 

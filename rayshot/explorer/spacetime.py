@@ -23,7 +23,7 @@ from typing import Any
 
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import ActorHistory, count
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, sends_of
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Resumed, Suspended, sends_of
 from rayshot.format.entries import ChannelEntry
 from rayshot.protocol.identity import is_driver
 
@@ -44,15 +44,17 @@ _Message = tuple[str, str, int]
 
 @dataclass(slots=True)
 class _Window:
-    """The events around the cut. `sends` and `receives` say at which event a message was sent and handled.
+    """The events around the cut. `sends` and `receives` say at which event a message was sent and first seen.
 
-    The page does not show the events of `hidden`, but they influence the places of the others.
+    An answer may be seen before its turn: `turns` says where this came, if it is on the other side of the cut. The page
+    does not show the events of `hidden`, but they influence the places of the others.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     rows: list[list[int]] = field(default_factory=list)
     sends: dict[_Message, int] = field(default_factory=dict)
     receives: dict[_Message, int] = field(default_factory=dict)
+    turns: dict[_Message, int] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
 
     def add(self, lane: int, kind: str, side: int, **more: Any) -> int:
@@ -62,6 +64,17 @@ class _Window:
         self.rows[lane].append(index)
         return index
 
+    def see(self, message: _Message, index: int) -> None:
+        """The receiver sees a message in this event, maybe again."""
+        first = self.receives.setdefault(message, index)
+        if self.events[first]["side"] != self.events[index]["side"]:
+            self.turns[message] = index
+
+    def handled_behind_cut(self, message: _Message) -> int | None:
+        """The event behind the cut in which a message was handled; None if there is none here."""
+        index = self.turns.get(message, self.receives.get(message))
+        return None if index is None or self.events[index]["side"] == PAST else index
+
     def clear(self) -> None:
         """Remove the hidden events, once everything has its place."""
         shown = [index for index in range(len(self.events)) if index not in self.hidden]
@@ -70,6 +83,7 @@ class _Window:
         self.rows = [[moved[index] for index in row if index in moved] for row in self.rows]
         self.sends = {message: moved[index] for message, index in self.sends.items() if index in moved}
         self.receives = {message: moved[index] for message, index in self.receives.items() if index in moved}
+        self.turns = {message: moved[index] for message, index in self.turns.items() if index in moved}
         self.hidden = set()
 
 
@@ -154,9 +168,9 @@ def _add_actor(
     for index, event in enumerate(history.events[: place + beside + 1]):
         if index == place and not recorded:
             window.add(lane, "cut", CUT)
-        sender = event.sender if isinstance(event, Handled) else None
-        if sender is not None:
-            received[sender] += 1
+        sees = _seen_at(event, received)
+        if isinstance(event, Handled):
+            received[event.sender] += 1
         messages = []
         for receiver in sends_of(event, history.actor):
             sent[receiver] += 1
@@ -170,14 +184,25 @@ def _add_actor(
             window.hidden.add(added)
         if isinstance(event, Recorded):
             window.events[added]["snapshot"] = event.snapshot
-        if sender is not None:
+        if sees is not None:
+            sender, number = sees
             method = event.method if isinstance(event, Handled) else None
-            window.events[added] |= {"sender": sender, "number": received[sender], "method": method or None}
-            window.receives[sender, history.actor, received[sender]] = added
+            window.events[added] |= {"sender": sender, "number": number, "method": method or None}
+            window.see((sender, history.actor, number), added)
         for receiver, number in messages:
             window.sends[history.actor, receiver, number] = added
     if place >= len(history.events):
         window.add(lane, "cut", CUT)
+
+
+def _seen_at(event: Event, received: Mapping[str, int]) -> tuple[str, int] | None:
+    """The message that the actor sees in an event, by sender and number; None if it sees none."""
+    match event:
+        case Handled(sender) | Suspended(sender):
+            return sender, received[sender] + 1
+        case Resumed(sender, number):
+            return sender, number
+    return None
 
 
 def _words(event: Event, side: int) -> tuple[str, int]:
@@ -190,6 +215,10 @@ def _words(event: Event, side: int) -> tuple[str, int]:
             return ("recorded" if side == CUT else "recorded other"), side
         case Ended():
             return "ended", side
+        case Suspended():
+            return "waited", side
+        case Resumed():
+            return "answered", side
     return "sent", side
 
 
@@ -244,7 +273,7 @@ def _arrows(
             "to": lane_of[receiver],
             "number": number,
             "sent_at": window.sends.get((sender, receiver, number)),
-            "handled_at": window.receives.get((sender, receiver, number)),
+            "handled_at": (window.handled_behind_cut if crosses else window.receives.get)((sender, receiver, number)),
             "crosses": crosses,
         }
         for crosses, several in ((False, sorted(both)), (True, crossing))

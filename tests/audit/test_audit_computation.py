@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rayshot.audit.computation import Computation
+from rayshot.audit.computation import Computation, describe
 from rayshot.audit.document import ListedActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import forget_strangers, from_common_cut, join
 from rayshot.audit.proof import trace_of
-from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
+from rayshot.audit.segment import Fired, Handled, Recorded, Resumed, Segment, Sent, Suspended
 from rayshot.cli.trace import PARSER, _host, shiviz
 from rayshot.protocol.identity import SnapshotId
 from tests.protocol.test_protocol_identity import NAMES
@@ -87,6 +87,70 @@ def test_counters_of_the_snapshot_that_the_events_do_not_lead_to_are_found(count
 
 def test_a_message_that_was_handled_and_never_sent_is_found():
     made = computation(segment("p", Recorded(CUT)), segment("q", Handled("p"), Recorded(CUT)))
+    with pytest.raises(Unproved, match="never sent"):
+        made.check_theorem_1(document())
+
+
+def asks(*behind):
+    """Actor p handles a kick: it asks q, which tells it something before, and waits for the answer."""
+    return (
+        segment("p", Suspended("driver:d", ("q",)), Resumed("q", 2), Handled("driver:d", ("q",)), *behind),
+        segment("q", Handled("p", ("p", "p")), Recorded(CUT), Handled("p")),
+    )
+
+
+def test_a_handler_that_waits_gets_its_answer_before_the_turn_of_the_answer():
+    made = computation(*asks(Recorded(CUT), Handled("q"), Handled("q")))
+    made.check_clocks(document())
+    made.check_theorem_1(document([("p", "q", 2, 1), ("q", "p", 2, 0)]))
+    clocks = {(step.actor, step.place): step.clock for step in made.steps()}
+    assert clocks["p", 0] == (1, 0)
+    assert clocks["p", 1] == (2, 1)  # it knows that q has handled its question
+    assert clocks["q", 0] == (1, 1)
+    assert list(map(describe, made.histories["p"].events[:3])) == [
+        "waited in its handler of a message of driver:d, sent 1 to q",
+        "got its answer, message 2 of q",
+        "handled a message of driver:d, sent 1 to q",
+    ]
+
+
+def test_a_record_in_the_middle_of_a_handler_is_found():
+    made = computation(
+        segment("p", Suspended("driver:d", ("q",)), Recorded(CUT), Resumed("q", 1), Handled("driver:d"), Handled("q")),
+        segment("q", Recorded(CUT), Handled("p", ("p",))),
+    )
+    with pytest.raises(Unproved, match="p recorded while its handler of a message of driver:d waited for answers"):
+        made.check_theorem_1(document([("p", "q", 1, 0)]))
+
+
+def test_an_answer_from_behind_the_cut_is_found_though_its_turn_is_behind_the_cut_too():
+    made = computation(
+        segment("p", Suspended("driver:d", ("q",)), Resumed("q", 1), Handled("driver:d"), Recorded(CUT), Handled("q")),
+        segment("q", Recorded(CUT), Handled("p", ("p",))),
+    )
+    with pytest.raises(Unproved, match="p had recorded knowing of event 2 of q"):
+        made.check_clocks(document())
+    with pytest.raises(Unproved, match="p would get message 1 of q, which was sent behind its recording"):
+        made.check_theorem_1(document([("p", "q", 1, 0)]))
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((Suspended("driver:d"), Handled("driver:e")), "handled a message of driver:e while a handler of its waited"),
+        ((Resumed("q", 1),), "p got answer 1 of q, and no handler of its waited"),
+    ],
+)
+def test_an_order_of_waiting_that_cannot_be_is_found(events, said):
+    with pytest.raises(Unproved, match=said):
+        computation(segment("p", *events, Recorded(CUT)), segment("q", Handled("driver:d", ("p",)), Recorded(CUT)))
+
+
+def test_an_answer_that_was_never_sent_is_found():
+    made = computation(
+        segment("p", Suspended("driver:d"), Resumed("q", 1), Handled("driver:d"), Recorded(CUT)),
+        segment("q", Recorded(CUT)),
+    )
     with pytest.raises(Unproved, match="never sent"):
         made.check_theorem_1(document())
 

@@ -7,7 +7,7 @@ import msgpack
 import pytest
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.segment import Ended, Fired, Handled, Recorded, Sent, read_segment
+from rayshot.audit.segment import Ended, Fired, Handled, Recorded, Resumed, Sent, Suspended, read_segment
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.tracing import Tracer
 
@@ -50,6 +50,33 @@ def test_what_is_written_is_read():
         Handled("b"),
         Ended(),
     )
+
+
+def test_a_handler_that_waits_is_written_where_it_waits_and_where_it_ends():
+    tracer = Tracer("p", full=True)
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body := msgpack.packb(["m"]))
+    for _ in tracer.watch("a", unpacker, body):
+        tracer.sent("b")
+        tracer.sent_by_thread("c")
+        tracer.suspended()
+        tracer.resumed("b", 7)
+        tracer.suspended()
+        tracer.sent("d")
+    assert bare(read_segment("p", tracer.segment()).events) == (
+        Sent(("c",)),
+        Suspended("a", ("b",)),
+        Resumed("b", 7),
+        Suspended("a"),
+        Handled("a", ("d",), body),
+    )
+
+
+def test_a_hook_that_waits_is_no_message():
+    tracer = Tracer("p", full=False)
+    tracer.suspended()
+    tracer.resumed("b", 1)
+    assert read_segment("p", tracer.segment()).events == ()
 
 
 @pytest.mark.acceptance("X13")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rayshot.audit.history import ActorHistory
-from rayshot.audit.segment import Handled, Recorded
+from rayshot.audit.segment import Handled, Recorded, Resumed, Suspended
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.spacetime import spacetime
 from rayshot.format.entries import ChannelEntry
@@ -74,6 +74,29 @@ def test_where_no_cause_orders_two_events_clocks_do():
     assert ann[-1] >= bea[-4]
     told = cut["events"][cut["cuts"][0]]
     assert told["x"] >= bea[-4]
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_question_leaves_where_its_handler_waits_and_the_answer_comes_where_it_goes_on(in_flight):
+    cut, turn = Recorded("1-coordinator-1"), Handled("bea")
+    asks = [Suspended("driver:main", ("bea",)), Resumed("bea", 1), Handled("driver:main")]
+    histories = {
+        "ann": ActorHistory("ann", "", 1, {}, {}, [*asks, *((cut, turn) if in_flight else (turn, cut))]),
+        "bea": ActorHistory("bea", "", 1, {}, {}, [Handled("ann", ("ann",)), cut]),
+    }
+    channels = [ChannelEntry(*ends, 1, 1, 1) for ends in (("driver:main", "ann"), ("ann", "bea"))]
+    channels.append(ChannelEntry("bea", "ann", 1, 1, 0 if in_flight else 1))
+    picture = spacetime("1-coordinator-1", histories, channels, ["driver:main", *histories])
+    events = picture["events"]
+    kinds = {
+        (arrow["from"], arrow["to"]): tuple(events[arrow[at]]["kind"] for at in ("sent_at", "handled_at"))
+        for arrow in picture["messages"]
+    }
+    comes = "handled" if in_flight else "answered"
+    assert kinds == {(0, 1): ("told", "waited"), (1, 2): ("waited", "handled"), (2, 1): ("handled", comes)}
+    for arrow in picture["messages"]:
+        assert events[arrow["sent_at"]]["x"] < events[arrow["handled_at"]]["x"]
+        assert (events[arrow["handled_at"]]["side"] > 0) == arrow["crosses"]
 
 
 def test_of_two_cuts_that_overlap_each_is_drawn_in_the_picture_of_the_other():

@@ -3,6 +3,8 @@
 import pytest
 
 import rayshot
+from rayshot.audit.proof import prove, trace_of
+from rayshot.audit.segment import Resumed, Suspended
 from rayshot.errors import SnapshotAborted
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.actor.channels import ActorChannel
@@ -35,6 +37,26 @@ def test_a_system_in_which_somebody_always_waits_has_snapshots_and_each_holds_wh
     assert system.status().aborted == 0
     begun_now = [begun for begun, _, _ in end_of(workers)]
     assert all(now > states[f"w{number}"]["begun"] for number, now in enumerate(begun_now))
+
+
+def test_traces_say_where_handlers_waited_and_prove_every_cut(cluster):
+    system = begin(trace=True)
+    workers_at_work(4)
+    for _ in range(3):
+        cluster.schedule.pass_s(1.0)
+        system.snapshot()
+    taken = system.snapshots()
+    for snapshot in taken:
+        found = {finding.name: finding.holds for finding in prove(snapshot, taken).findings}
+        assert found == {"cut equation": True, "vector clocks": True, "theorem 1": True}
+    events = trace_of(taken[0], taken).histories["w0"].events
+    waits = [index for index, event in enumerate(events) if isinstance(event, Suspended)]
+    assert waits
+    for index in waits:
+        assert events[index].receivers == ("server",)
+        assert events[index + 1].sender == "server"
+        assert isinstance(events[index + 1], Resumed)
+        assert events[index + 2][:2] == (events[index].sender, ("w0",))  # it goes on, and tells itself to work again
 
 
 def test_snapshots_at_an_interval_hold_the_actors_back_for_a_small_part_of_the_time(cluster):

@@ -279,7 +279,7 @@ class Channels:
         for channel in self.out.values():
             channel.say_asked()
 
-    def answers(self, behind: dict[str, int]) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
+    def answers(self, behind: dict[str, int]) -> Iterator[tuple[str, int, list[Any], tuple[Slot, ...]]]:
         """The answers to questions that have arrived, behind those that were looked at before. See Mailbox."""
         return self.mailbox.answers(behind, self.limits(), self.codec)
 

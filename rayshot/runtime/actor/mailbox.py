@@ -160,10 +160,11 @@ class Mailbox:
 
     def answers(
         self, behind: dict[str, int], limits: Mapping[str, int], codec: Codec
-    ) -> Iterator[tuple[tuple[Slot, ...], list[Any]]]:
-        """Each answer to a question that waits here up to the `limits`, as `Codec.unpacker` yields it, and its slots.
+    ) -> Iterator[tuple[str, int, list[Any], tuple[Slot, ...]]]:
+        """Each answer to a question that waits here up to the `limits`: sender, number, message and slots.
 
-        `behind` has, per sender, the number of the last message that was looked at. It is kept up to date.
+        The message is as `Codec.unpacker` yields it. `behind` has, per sender, the number of the last message that was
+        looked at. It is kept up to date.
         """
         assert self._watched is not None, "a handler waits"
         watched, self._watched = self._watched, []
@@ -176,7 +177,7 @@ class Mailbox:
                 behind[sender] = last
                 for number, message in enumerate(codec.unpacker(frame.body), frame.first):
                     if first <= number <= last and message[0] == REPLY and message[1] < 0:
-                        yield self.slots.get((sender, number), ()), message
+                        yield sender, number, message, self.slots.get((sender, number), ())
 
     def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:
         """Per sender in `ends`, the slots of the messages that wait here up to that number."""

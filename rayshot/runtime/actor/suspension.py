@@ -18,6 +18,7 @@ from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import ActorExited
 
@@ -44,11 +45,12 @@ class Suspension:
         channels: Channels,
         recording: Recording,
         concluding: Concluding,
+        tracing: Tracing,
         cell: Cell,
         is_there: Callable[[str], bool | None],
     ) -> None:
         self._runner, self._channels, self._recording, self._cell = runner, channels, recording, cell
-        self._concluding = concluding
+        self._concluding, self._tracing = concluding, tracing
         self._is_there = is_there
         self._looked_at: dict[str, int] = {}
         """Per sender, the number of the last message that was looked at for an answer."""
@@ -173,6 +175,8 @@ class Suspension:
         callees = [one.callee for one in questions]
         self._cell.ask()
         self._channels.leave_all({*callees})
+        if self._tracing.tracer is not None:
+            self._tracing.tracer.suspended()
         with self._runner.lock:
             if not self._recording.is_suspended:
                 self._channels.mailbox.watch()
@@ -195,9 +199,12 @@ class Suspension:
         assert runner.lock.locked()
         if runner.down is not None:
             raise Interruption
-        for slots, (_, call_id, ok, tell) in self._channels.answers(self._looked_at):
+        tracer = self._tracing.tracer
+        for sender, number, (_, call_id, ok, tell), slots in self._channels.answers(self._looked_at):
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
+                if tracer is not None:
+                    tracer.resumed(sender, number)
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
                 detail = f"actor {question.callee!r} ended and has not answered"

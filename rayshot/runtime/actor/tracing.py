@@ -24,7 +24,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.channel.outbox import Outbox
 
 SEGMENT_VERSION = 2
-HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
+HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT, SUSPENDED, RESUMED = range(9)
 TICKS_IN_A_SECOND = 10_000
 """The time of an event is written in ticks since the event before it."""
 TRACE_BYTES_MAX = 64 << 20
@@ -111,6 +111,19 @@ class Tracer:
         """
         self._sent_by_thread.append(receiver)
 
+    def suspended(self) -> None:
+        """The running handler waits for answers. What it sent until now has left."""
+        if self._handled is not None:  # a hook is no message
+            self._settle_threads()
+            self._add((SUSPENDED, self._index(self._handled[0]), self._sends))
+            self._sends.clear()
+
+    def resumed(self, sender: str, number: int) -> None:
+        """The handler that waits got its answer, which is this message of the sender, before its turn."""
+        if self._handled is not None:
+            self._settle_threads()
+            self._add((RESUMED, self._index(sender), number))
+
     def fired(self, message: bytes) -> None:
         """A timer fired, and its message to the actor itself was sent."""
         self._settle()
@@ -169,6 +182,9 @@ class Tracer:
         if self._handled is not None:
             self._settle_handled(*self._handled)
             self._handled = None
+        self._settle_threads()
+
+    def _settle_threads(self) -> None:
         if count := len(self._sent_by_thread):
             self._add((SENT, [self._index(receiver) for receiver in self._sent_by_thread[:count]]))
             del self._sent_by_thread[:count]

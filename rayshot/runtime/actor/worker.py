@@ -54,7 +54,13 @@ class Worker:
         self._cell = process.cell
         self._cell.number_now = self._number_now
         process.suspension = self._suspension = Suspension(
-            self._runner, self._channels, self._recording, self._concluding, self._cell, process.is_there
+            self._runner,
+            self._channels,
+            self._recording,
+            self._concluding,
+            process.tracing,
+            self._cell,
+            process.is_there,
         )
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
