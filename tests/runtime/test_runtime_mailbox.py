@@ -53,7 +53,7 @@ def test_however_often_a_handler_waits_each_answer_is_looked_at_once():
     for number in range(1, 101):
         mailbox.watch()
         mailbox.put("bob", Frame(number, 1, CODEC.reply(-number, "answer", ok=True)))
-        assert [message[1] for _, message in mailbox.answers(looked_at, limits, CODEC)] == [-number]
+        assert [message[1] for *_, message, _ in mailbox.answers(looked_at, limits, CODEC)] == [-number]
     assert limits.looks == 101  # with the message that is handled
     mailbox.position = 1
     mailbox.finish()
