@@ -45,6 +45,11 @@ def test_there_are_at_least_ten_in_each_room_each_with_a_sentence_of_its_own_and
     assert {name for one in mistakes for name in one.tests if not (ROOT / name).is_file()} == set()
 
 
+@pytest.mark.parametrize("one", read_mistakes(), ids=lambda one: one.says)
+def test_each_fits_the_code_of_today(one):
+    assert MARK in one.edit((ROOT / one.file).read_text(), one.new)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "marked"),
     [
