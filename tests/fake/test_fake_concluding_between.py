@@ -9,7 +9,7 @@ from rayshot.runtime.coordinator import concluder
 from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
-from tests.fake.system import begin, coordinator, process_of
+from tests.fake.system import actor, await_life, begin, coordinator, process_of
 from tests.fake.workers import Server, Stepper, Worker, is_whole
 
 
@@ -202,3 +202,17 @@ def test_a_request_with_little_time_left_fails_alone(cluster):
     gate.set()
     thread.join()
     assert is_whole(taken[0].states()["w0"])
+
+
+def test_deaths_of_several_actors_with_no_snapshot_between_stop_nothing_while_conversations_take_long(cluster):
+    system = begin(snapshot=SnapshotConfig(interval_s=10.0), failure=FailureConfig(backoff_s=0.0))
+    server = Server.options(name="server").remote(60.0)
+    workers = [Worker.options(name=f"w{number}").remote(server) for number in range(6)]
+    system.snapshot()
+    for worker in workers:
+        worker.work.tell(worker)
+    for life in range(2, 8):
+        cluster.schedule.pass_s(40.0)
+        cluster.die(actor(cluster, f"w{life - 2}"))
+        await_life(cluster, system, life)
+    assert len({back.snapshot for back in system.status().recoveries}) == 1  # there was no other one to go back to
