@@ -24,17 +24,23 @@ A program may see an answer of a later life before its driver hears that this li
 answer back until SystemRolledBack. Until then nothing gets a number: otherwise a message that the program sent after
 that answer would get a place before it, and could overtake it.
 
+A message may mention an actor that the driver made. It leaves, with all behind it on its channel, when the creation of
+that actor has arrived in this life. Otherwise its receiver could send the actor a message, and a cut could hold this
+message without the actor.
+
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
 
-from collections import deque
-from collections.abc import Collection, Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple, assert_never
 
 from rayshot.protocol.driver_events import (
+    ActorMade,
+    ActorsMentioned,
     AnswerArrived,
     CallMade,
     CutCommitted,
@@ -61,17 +67,22 @@ driver that was never told: it passes the tag on. The receiver decides for itsel
 
 
 class _Retained(NamedTuple):
-    """Messages of a channel up to number `last`. They wait for the first `behind` answers in the list."""
+    """Messages of a channel up to number `last`. They wait for the first `behind` answers in the list.
+
+    They mention these `actors`, of those that the driver made.
+    """
 
     last: int
     behind: int
+    actors: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class _Channel:
     """`released <= acknowledged <= transported`: messages above `released` are kept for a rollback.
 
-    Messages up to `sent` were handed to the transport in this life; those above are in `unsent`, and wait for answers.
+    Messages up to `sent` were handed to the transport in this life; those above are in `unsent`, and wait for answers
+    or for actors that start. `mentions` has those of the messages above `transported` that mention actors.
     """
 
     transported: int = 0
@@ -80,16 +91,26 @@ class _Channel:
     sent: int = 0
     retained: deque[_Retained] = field(default_factory=deque)
     unsent: deque[_Retained] = field(default_factory=deque)
+    mentions: deque[tuple[int, frozenset[str]]] = field(default_factory=deque)
 
-    def keep(self, count: int, behind: int) -> _Retained:
-        """Number the next `count` messages."""
-        self.transported += count
-        retained = _Retained(self.transported, behind)
-        if self.retained and self.retained[-1].behind == behind:
-            self.retained[-1] = retained
-        else:
-            self.retained.append(retained)
-        return retained
+    def number(self, count: int, behind: int) -> list[_Retained]:
+        """Number the next `count` messages. Those from one that mentions actors on are apart from those before it."""
+        last, actors, pieces = self.transported + count, frozenset[str](), []
+        while self.mentions and self.mentions[0][0] <= last:
+            number, mentioned = self.mentions.popleft()
+            if number - 1 > self.transported:
+                pieces.append(_Retained(number - 1, behind, actors))
+            self.transported, actors = number - 1, mentioned
+        self.transported = last
+        return [*pieces, _Retained(last, behind, actors)]
+
+    def keep(self, pieces: Iterable[_Retained]) -> None:
+        """Keep these messages for a rollback."""
+        for piece in pieces:
+            if self.retained and self.retained[-1].behind == piece.behind and not piece.actors:
+                self.retained[-1] = self.retained[-1]._replace(last=piece.last)
+            else:
+                self.retained.append(piece)
 
     def release(self, last: int) -> None:
         """Release the messages up to `last`, which have arrived, whether or not this driver has heard so."""
@@ -136,6 +157,12 @@ class Driver:
     """The receivers in the list of answers that have ended in a durable cut, so in all later lives too."""
     _early: list[AnswerArrived] = field(default_factory=list)
     """Answers of later lives."""
+    _made: dict[str, None] = field(default_factory=dict)
+    """The actors that this driver made and whose creations it keeps, in the order in which it made them."""
+    _starting: set[str] = field(default_factory=set)
+    """Those whose creation has not arrived in this life."""
+    _mentioning: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Starting actor -> the receivers whose first unsent message waits for it."""
     _calls: RetainedCalls = field(default_factory=RetainedCalls)
 
     def unacknowledged(self, receiver: str) -> int:
@@ -153,6 +180,18 @@ class Driver:
     def may_number(self) -> bool:
         """Whether BatchTaken may come. It may not while an answer of a later life is held back."""
         return not self._early
+
+    @property
+    def starting(self) -> set[str]:
+        """The actors that this driver made and whose creations have not arrived in this life."""
+        return self._starting
+
+    def missing(self, sent: Mapping[str, int], ended: Collection[str]) -> list[str]:
+        """The actors that a cut does not hold, in the order in which this driver made them.
+
+        The cut has the driver's messages up to the numbers `sent`, and the `ended` processes have ended in it.
+        """
+        return [name for name in self._made if sent.get(name, 0) == 0 and name not in ended]
 
     @property
     def due(self) -> Collection[str]:
@@ -196,6 +235,13 @@ class Driver:
                 return self._receiver_ended(receiver)
             case AnswerArrived():
                 return self._answer_arrived(event)
+            case ActorMade(name):
+                self._made[name] = None
+                self._starting.add(name)
+                return ()
+            case ActorsMentioned(receiver, number, actors):
+                self._channels.setdefault(receiver, _Channel()).mentions.append((number, actors))
+                return ()
             case CallMade(receiver, call_id, number):
                 assert self.retains, f"{self.name} counts no calls"
                 self._calls.made(receiver, call_id, number, self.incarnation)
@@ -229,6 +275,7 @@ class Driver:
         """Assert what holds between any two events, computed again from what is counted here; for tests."""
         assert self._forgotten <= self._confirmed <= self._total, f"the pointer is at {self._confirmed}"
         waiting = {receiver for _, receiver in self._waiting}
+        waiting.update(*(self._mentioning[name] for name in self._mentioning.keys() & self._starting))
         for receiver, channel in self._channels.items():
             assert channel.released <= channel.acknowledged <= channel.transported, f"{receiver}: {channel}"
             assert channel.released <= channel.sent <= channel.transported or not self.retains, f"{receiver}: {channel}"
@@ -241,35 +288,47 @@ class Driver:
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
-        first = channel.transported + 1
-        if not self.retains:
-            channel.transported += count
-            return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
         own_run = bool(self._answers) and self._answers[-1][0] == receiver
-        retained = channel.keep(count, self._run if own_run else self._total)
-        if channel.unsent or retained.behind > self._confirmed:
-            if not channel.unsent:
-                heappush(self._waiting, (retained.behind, receiver))
-            channel.unsent.append(retained)
-            return ()
-        channel.sent = channel.transported
-        return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
+        pieces = channel.number(count, self._run if own_run else self._total)
+        if self.retains:
+            channel.keep(pieces)
+        waits = bool(channel.unsent)
+        channel.unsent.extend(pieces)
+        return () if waits else tuple(self._send_unsent(receiver))
 
     def _send_ready(self) -> list[DriverEffect]:
         """Send all messages whose place the pointer has reached."""
         effects: list[DriverEffect] = []
         while self._waiting and self._waiting[0][0] <= self._confirmed:
             _, receiver = heappop(self._waiting)
-            channel = self._channels.get(receiver)
-            if channel is None or not channel.unsent:
-                continue  # its receiver has ended
-            first = channel.sent + 1
-            while channel.unsent and channel.unsent[0].behind <= self._confirmed:
-                channel.sent = channel.unsent.popleft().last
-            effects.append(SendTagged(receiver, self.incarnation, first, channel.sent - first + 1, self.tags))
-            if channel.unsent:
-                heappush(self._waiting, (channel.unsent[0].behind, receiver))
+            effects += self._send_unsent(receiver)
         return effects
+
+    def _send_unsent(self, receiver: str) -> list[DriverEffect]:
+        """Send what may leave on a channel. The rest waits for the next answer, or for an actor that starts."""
+        channel = self._channels.get(receiver)
+        if channel is None or not channel.unsent:  # its receiver has ended
+            return []
+        before = channel.sent
+        while channel.unsent:
+            last, behind, actors = channel.unsent[0]
+            if behind > self._confirmed:
+                heappush(self._waiting, (behind, receiver))
+                break
+            if actors and (starting := actors & self._starting):
+                self._mentioning[min(starting)].append(receiver)
+                break
+            channel.sent = last
+            channel.unsent.popleft()
+        count = channel.sent - before
+        return [SendTagged(receiver, self.incarnation, before + 1, count, self.tags)] if count else []
+
+    def _started(self, name: str) -> list[DriverEffect]:
+        """An actor has its creation, or needs none any more: messages that mention it may leave."""
+        if name not in self._starting:
+            return []
+        self._starting.remove(name)
+        return [effect for receiver in self._mentioning.pop(name, ()) for effect in self._send_unsent(receiver)]
 
     def _acknowledged(self, receiver: str, last: int) -> tuple[DriverEffect, ...]:
         channel = self._channels.get(receiver)
@@ -277,19 +336,23 @@ class Driver:
             return ()
         assert last <= channel.transported, f"{receiver} acknowledged {last}: {channel}"
         channel.acknowledged = last
+        started = self._started(receiver)
         if self.retains:
-            return ()
+            return tuple(started)
         channel.released = last
-        return (ReleaseMessages(receiver, last),)
+        self._made.pop(receiver, None)
+        return (ReleaseMessages(receiver, last), *started)
 
     def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
+        started = self._started(receiver)
         if not self.retains:
             self._channels.pop(receiver, None)
-            return ()
+            self._made.pop(receiver, None)
+            return tuple(started)
         if receiver not in self._channels:
-            return ()
+            return tuple(started)
         self._gone.add(receiver)  # for this life: a rollback may undo an end
-        return tuple(self._confirm())
+        return (*started, *self._confirm())
 
     def _outcome_came(self, came: OutcomeCame) -> tuple[DriverEffect, ...]:
         if not self.retains:
@@ -346,6 +409,7 @@ class Driver:
         effects: list[DriverEffect] = []
         for receiver in sorted(self._channels.keys() & ended):
             channel = self._channels.pop(receiver)
+            self._made.pop(receiver, None)
             if channel.transported > channel.released:
                 effects.append(ReleaseMessages(receiver, channel.transported))
             self._given.pop(receiver, None)
@@ -367,6 +431,7 @@ class Driver:
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
                 channel.release(n)
+                self._made.pop(receiver, None)
                 effects.append(ReleaseMessages(receiver, n))
         while self._answers:
             receiver, number = self._answers[0]
@@ -387,6 +452,8 @@ class Driver:
         effects = self._retire(back.ended)
         self._given, self._gone = dict(back.received), set(self._over)
         self._confirmed = self._forgotten
+        self._starting = set(self.missing(back.sent, back.ended))
+        self._mentioning.clear()
         self._waiting.clear()
         for receiver, channel in self._channels.items():
             n = back.sent.get(receiver, 0)

@@ -26,6 +26,22 @@ class AnswerArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class ActorMade:
+    """The driver made an actor: message 1 to it is its creation. Until its process has this, the actor is starting."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActorsMentioned:
+    """Message `number` to the receiver, which has not been taken yet, mentions actors that this driver made."""
+
+    receiver: str
+    number: int
+    actors: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class CallMade:
     """A driver that keeps what it sent made a call as message `number`, and its outcome is being fetched."""
 
@@ -128,6 +144,8 @@ DriverEvent = (
     | ReceiverEnded
     | SnapshotEnded
     | AnswerArrived
+    | ActorMade
+    | ActorsMentioned
     | CallMade
     | OutcomeCame
     | OutcomeLost

@@ -164,49 +164,13 @@ def test_what_mentions_an_actor_that_is_made_again_waits_for_it(world):
     assert world.handled("alice") == [["take", 1, "made"]]
 
 
-class Looked(list):
-    """A list that counts how many of its items anybody looks at."""
-
-    count = 0
-
-    def __getitem__(self, place):
-        found = super().__getitem__(place)
-        self.count += len(found) if isinstance(place, slice) else 1
-        return found
-
-    def __iter__(self):
-        self.count += len(self)
-        return super().__iter__()
-
-
-def test_while_an_actor_is_starting_a_driver_does_not_look_through_all_mentions_that_have_left(world):
-    made, alice, channel = Thing.options(name="made").remote(1), world.handle("alice"), world.session.channel("alice")
-    world.settle()
-    for number in range(500):
-        alice.take.tell(number, made)
-    world.settle()
-    assert len(channel.mentions) == 500
-    channel.mentions = Looked(channel.mentions)
-    late = world.cluster.withheld["hello"] = []  # it leads to its start
-    Thing.options(name="late").remote(2)
-    for number in range(500, 520):
-        alice.take.tell(number)
-        while world.events:
-            world.happen()
-    assert world.hosts["alice"].process.arrived == 520
-    assert world.port.life.starting == {"late"}
-    assert channel.mentions.count < 1000
-    late[0]()
-    world.settle()
-
-
 @pytest.mark.acceptance("P6")
 def test_nobody_waits_again_for_an_actor_that_had_no_room_in_time_behind_a_rollback(world, monkeypatch):
     Thing.options(name="made").remote(1)
     world.settle()
     world.roll_back()
     world.tell_news()
-    while "made" not in world.port.life.starting & world.port.life.made_again:
+    while "made" not in world.session.machine.starting & world.port.life.made_again:
         world.happen()
     waits = []
     monkeypatch.setattr("rayshot.runtime.door.door.wait", lambda refs, **_: waits.append(refs))
@@ -236,7 +200,8 @@ def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_other
     waiting.join()
     world.settle()
     assert world.contents("alice") == [1, 2, 3]
-    assert [number for number, _ in world.session.channels["alice"].mentions] == [3]
+    kept = world.session.machine._channels["alice"].retained
+    assert [messages.last for messages in kept if messages.actors] == [3]
 
 
 def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):

@@ -25,9 +25,6 @@ class HeldOutbox(Protocol):
     held_at: int | None
     delivers_unready: bool
 
-    def awaiting(self) -> tuple[int, ...]:
-        """Numbers of messages that wait for something that only this outbox knows."""
-
     def message_at(self, number: int) -> bytes:
         """A message that has not left."""
 
@@ -100,7 +97,7 @@ class Holding:
         """Set the index from which the outbox is held now."""
         open_from = () if self._open_from is None else (self._open_from,)
         unready = () if self._channel.delivers_unready else self._unready
-        first = min((*open_from, *unready, *self._channel.awaiting()), default=None)
+        first = min((*open_from, *unready), default=None)
         self._channel.held_at = None if first is None else first - self._channel.transported - 1
 
     def is_ready(self, number: int) -> None:

@@ -212,10 +212,6 @@ class Outbox(OutPort):
         message = self.pending[number - self.transported - 1]
         return message.tell if isinstance(message, OpenCall) else message
 
-    def awaiting(self) -> tuple[int, ...]:
-        """Numbers of messages that must wait for something that only this kind of channel knows."""
-        return ()
-
     def frames(self) -> list[Frame]:
         """All messages, in frames of a bounded size: readers would refuse one frame with a whole large outbox."""
         frames: list[Frame] = []

@@ -1,8 +1,5 @@
 """The channels of a driver."""
 
-from bisect import bisect_right
-from collections import deque
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
@@ -10,12 +7,13 @@ from rayshot.format.codec import Frame, split_frame
 from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.port import OutPort
 from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import ActorsMentioned, SendTagged
 from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import retained
 from rayshot.runtime.channel.attached_references import values_size
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.credit import Unprocessed
-from rayshot.runtime.channel.outbox import BATCH_MESSAGES_MAX, OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
+from rayshot.runtime.channel.outbox import OUTBOX_BYTES_MAX, OUTBOX_MESSAGES_MAX
 from rayshot.runtime.channel.retained import Budget, Retained
 from rayshot.runtime.channel.transport import DUE, WINDOW, Sender, SenderChannel
 
@@ -24,14 +22,11 @@ if TYPE_CHECKING:
 
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits so many seconds for a receiver that takes nothing, then raises SystemDown."""
-_NUMBER = itemgetter(0)
 
 
 class DriverSender(Sender, Protocol):
     """The driver that sends, in one life of the system."""
 
-    starting: set[str]
-    """The actors that the driver made and whose creation has not arrived."""
     rolls_back: bool
     """Whether the driver has heard that the life is over, and not yet of the next one."""
 
@@ -75,23 +70,17 @@ class DriverChannel(SenderChannel):
     in this life, as the machine says, and those up to `handed` have left. While some are between, no new message is
     numbered.
 
-    The channel holds a message that mentions an actor until the creation of that actor has arrived. Otherwise the
-    receiver could send the actor a message, and a cut could hold this message without the actor. `awaited` has
-    (number, actors) of the held messages, in order. `mentions` has those of all messages that mention actors whose
-    creation may have to be sent again too. `fetch` makes the Ray call that waits for a call's outcome; it is None
+    `fetch` makes the Ray call that waits for a call's outcome; it is None
     before the first call. `calls_max` is how many calls may wait for outcomes at once; None: any number.
     """
 
     # With more than 30 attributes in its dict, Python looks each of them up slowly.
     __slots__ = (
-        "_budget", "_handed", "_life", "_session", "_went_back", "awaited", "calls_max", "fetch", "kept", "mentions",
-        "ordered",
+        "_budget", "_handed", "_life", "_session", "_went_back", "calls_max", "fetch", "kept", "ordered",
     )  # fmt: skip
 
     def __init__(self, session: Session, life: DriverSender, receiver: str) -> None:
         super().__init__(life, receiver)
-        self.awaited: deque[tuple[int, set[str]]] = deque()
-        self.mentions: list[tuple[int, frozenset[str]]] = []
         self.fetch: Callable[..., Any] | None = None
         self.calls_max: int | None = None
         self.retained = Retained(session.budget)
@@ -133,7 +122,7 @@ class DriverChannel(SenderChannel):
                 if not self.await_room():
                     raise self.no_room()
                 if self.down is None:  # while this thread waited, others sent: only now the message has its number
-                    self.await_actors(mentioned)
+                    self._mention(mentioned)
             self.put(message)
 
     def end_receiver(self) -> None:
@@ -169,7 +158,7 @@ class DriverChannel(SenderChannel):
         Returns the references that the call waits for in the outbox. Until they are ready, no thread of the receiver
         has to wait for this call.
         """
-        self.await_actors(self._session.take_mentioned())
+        self._mention(self._session.take_mentioned())
         self.gather()
         self.pending.append(message)
         self.pending_bytes += len(message)
@@ -181,13 +170,10 @@ class DriverChannel(SenderChannel):
         """See SenderChannel. Outcomes of this driver's calls too: they bring news that the receiver must hear first."""
         return slot.kind == VALUE or (slot.kind == OBJECT and self._session.is_unanswered(slot.reference))
 
-    def await_actors(self, mentioned: set[str]) -> None:
-        """Hold the next message until those of these actors that are starting have started. Call under the lock."""
-        if mentioned:
-            self.mentions.append((self.sent + 1, frozenset(mentioned)))
-        if names := self._life.starting & mentioned:
-            self.awaited.append((self.sent + 1, names))
-            self.hold()
+    def _mention(self, actors: set[str]) -> None:
+        """The next message mentions these actors. Call under the lock."""
+        if actors:
+            self._session.machine.handle(ActorsMentioned(self.receiver, self.sent + 1, frozenset(actors)))
 
     @property
     def can_answer(self) -> bool:
@@ -197,30 +183,9 @@ class DriverChannel(SenderChannel):
         """
         return self._went_back or self.peer is not None
 
-    def started(self, name: str) -> None:
-        """An actor has started: messages that mention it may leave, also those that are sent again. Under the lock."""
-        if self.awaited:
-            for _, names in self.awaited:
-                names.discard(name)
-            self.hold()
-            self.flush()
-            self.room.notify_all()
-        elif self._handed < self.ordered:
-            self.flush()
-
     def has_arrived(self, last: int) -> bool:
         """Whether all messages up to number `last` have arrived. Call under the lock."""
         return self.handed >= last and all(batch.first > last for batch in self.in_flight.values())
-
-    def hold(self) -> None:
-        """Hold the messages that must wait, and all messages behind them. Call under the lock."""
-        while self.awaited and not self.awaited[0][1]:
-            self.awaited.popleft()
-        self.holding.update()
-
-    def awaiting(self) -> tuple[int, ...]:
-        """See SenderChannel."""
-        return (self.awaited[0][0],) if self.awaited else ()
 
     # Leaving -----------------------------------------------------------------------------------------------------
 
@@ -251,23 +216,23 @@ class DriverChannel(SenderChannel):
         return bool(self.pending) and self.held_at != 0 and self._handed == self.transported
 
     def _number(self, count: int) -> None:
-        """Number the next messages. The machine orders to send them now, or they wait for answers."""
+        """Number the next messages. The machine orders to send them now, or they wait for answers or for actors."""
         assert self._handed == self.ordered == self.transported, f"{self.receiver}: messages that left are behind"
         first = self.transported + 1
-        may_leave = bool(self._session.machine.handle(BatchTaken(self.receiver, count)))
+        orders = self._session.machine.handle(BatchTaken(self.receiver, count))
         body, slots = self.take(count)
         self.retained.add(Frame(first, count, body), slots)
-        if may_leave:
-            self.ordered = self.transported
+        for order in orders:  # at most one, for the first of them
+            assert isinstance(order, SendTagged), order
+            self.ordered += order.count
         self._life.evict()
 
     def send_ordered(self) -> None:
         """Send the next messages of those that may leave. Call under the lock, if the receiver was found."""
         while self._handed < self.ordered and len(self.in_flight) < WINDOW and not self._life.rolls_back:
-            last = min(self.ordered, self._last_free())
-            if last <= self._handed or (credit := self._credit()) <= 0:
+            if (credit := self._credit()) <= 0:
                 break
-            frame, slots = self.retained.piece(self._handed + 1, min(last, self._handed + credit))
+            frame, slots = self.retained.piece(self._handed + 1, min(self.ordered, self._handed + credit))
             batch = InFlight(frame.first, frame.count, bytes(frame.body), (), self._session.machine.tags)
             batch.slots = slots
             self._handed = batch.last
@@ -276,24 +241,6 @@ class DriverChannel(SenderChannel):
             self.transmit(batch)
         self._life.call_again(self)
 
-    def _last_free(self) -> int:
-        """The last message before the first one that mentions an actor whose creation has not arrived in this life.
-
-        It may be an earlier one, where more than one batch may leave.
-        """
-        starting = self._life.starting
-        if not starting:
-            return self.ordered
-        last = min(self.ordered, self._handed + BATCH_MESSAGES_MAX)  # no batch has more
-        for number, names in self.mentions[self._mentions_up_to(self._handed) : self._mentions_up_to(last)]:
-            if not names.isdisjoint(starting):
-                return number - 1
-        return last
-
-    def _mentions_up_to(self, last: int) -> int:
-        """How many of `mentions` are for messages up to number `last`. All may be kept: none is looked through."""
-        return bisect_right(self.mentions, last, key=_NUMBER)
-
     # What is kept ------------------------------------------------------------------------------------------------
 
     def release(self, last: int) -> None:
@@ -301,13 +248,11 @@ class DriverChannel(SenderChannel):
         assert self.lock.locked()
         assert last <= self.transported, f"{last} to {self.receiver} is released, and {self.transported} were told"
         self.retained.release(last)
-        del self.mentions[: self._mentions_up_to(last)]
 
     def discard(self) -> None:
         """The receiver has ended for good, so nothing of this is needed again. Call under the lock."""
         assert self.lock.locked()
         self.retained.clear()
-        self.mentions.clear()
         self.pending.clear()
         self.slots.clear()
         self.pending_bytes = 0
@@ -319,6 +264,10 @@ class DriverChannel(SenderChannel):
         self.ended = detail
         frames = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
         self.in_flight.clear()
+        last = self._handed
+        while last < self.transported:
+            frames.append(self.retained.piece(last + 1, self.transported)[0])
+            last = frames[-1].last
         messages = [message for frame in frames for message in split_frame(frame)]
         self.undeliverable([*messages, *map(self.message_at, range(self.transported + 1, self.sent + 1))], detail)
 
@@ -337,10 +286,5 @@ class DriverChannel(SenderChannel):
         self.in_flight.clear()
         self.unprocessed = Unprocessed()
         self._handed = self.ordered = self.unprocessed.processed = arrived
-        self.awaited.clear()
-        for number, names in self.mentions:
-            if number > self.transported and (awaited := set(names & life.starting)):
-                self.awaited.append((number, awaited))
-        self.hold()
         self._set_due(DUE[0])
         self.room.notify_all()

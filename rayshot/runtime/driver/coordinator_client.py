@@ -143,7 +143,7 @@ class CoordinatorClient:
                 f"system {self.name!r} went back to its last snapshot, and this program has not followed yet",
                 system=self.name,
             )
-        if life.starting & life.made_again <= found.keys():
+        if life.made_again & self.session.machine.starting <= found.keys():
             return found
         self._maker.meet_again(life)
         return self.ask("actors")

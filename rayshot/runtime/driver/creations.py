@@ -1,6 +1,6 @@
 """The actors that a driver made: whose constructors have not returned, and whose creations it keeps."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from rayshot.model.specification import ActorSpecification
 
@@ -9,7 +9,8 @@ class Creations:
     """See the module.
 
     A creation is message 1 to its actor. The driver keeps it, and makes the actor again if the system goes back to a
-    snapshot without it. It gives up an actor that waits for room, so it waits for it only once.
+    snapshot without it; the machine says which these are. It gives up an actor that waits for room, so it waits for it
+    only once.
     """
 
     def __init__(self) -> None:
@@ -21,6 +22,10 @@ class Creations:
     def __contains__(self, name: object) -> bool:
         """Whether the creation of this actor is kept."""
         return name in self._retained
+
+    def __getitem__(self, name: str) -> ActorSpecification:
+        """What the actor was made from."""
+        return self._retained[name]
 
     def add(self, name: str, specification: ActorSpecification) -> None:
         """An actor is being made, in this life for the first time."""
@@ -43,13 +48,6 @@ class Creations:
     def give_up(self, names: Collection[str]) -> None:
         """Wait for these no more, unless their processes start after all."""
         self.given_up |= set(names)
-
-    def without(self, sent: Mapping[str, int], ended: Collection[str]) -> dict[str, ActorSpecification]:
-        """The actors that a cut does not hold, in the order in which they were made.
-
-        The cut has the driver's messages up to these numbers, and these actors have ended in it.
-        """
-        return {name: one for name, one in self._retained.items() if sent.get(name, 0) == 0 and name not in ended}
 
     def forget(self, name: str) -> None:
         """Nobody can need this creation again."""

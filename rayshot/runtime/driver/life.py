@@ -30,9 +30,9 @@ ENDED_KEPT_MAX = 1000
 class DriverLife:
     """See the module. Answers and timers hold the life that asked: once it `is_over`, what is for it changes nothing.
 
-    `rolls_back`: the driver has heard that the life is over, and not yet of the next one. `starting` are the actors
-    that it made and whose creation has not arrived, `made_again` those that it makes again behind a rollback, while
-    anybody may wait for them. For `patience_s` seconds it looks for receivers that nobody knows.
+    `rolls_back`: the driver has heard that the life is over, and not yet of the next one. `made_again` are the actors
+    that it makes again behind a rollback, while anybody may wait for them. For `patience_s` seconds it looks for
+    receivers that nobody knows.
     """
 
     draining = False  # a driver is not part of what stops
@@ -43,7 +43,6 @@ class DriverLife:
         self.name, self.codec, self.lock = session.name, session.codec, session.lock
         self.dead_letters = session.dead_letters
         self.peers = Peers(identity.system, identity.incarnation)
-        self.starting: set[str] = set()
         self.made_again: frozenset[str] = frozenset()
         self.ended: dict[str, ActorExited] = {}
         self.rolls_back = False
@@ -60,23 +59,14 @@ class DriverLife:
     def acknowledged(self, channel: SenderChannel, last: int, _batch: InFlight, answer: PacketAnswer) -> None:
         """See Sender."""
         machine, receiver = self._session.machine, channel.receiver
-        self._session.carry_out(machine.handle(BatchAcknowledged(receiver, last)))
-        if receiver in self.starting and last > 0:  # messages that may leave now count as effects of this answer
+        if receiver in machine.starting:  # messages that may leave now count as effects of this answer
             machine.handle(AnswerArrived(answer.recorded))
-            self._started(receiver)
+            self._session.creations.started(receiver)
+        self._session.carry_out(machine.handle(BatchAcknowledged(receiver, last)))
         for snapshot in answer.ended:
             machine.handle(SnapshotEnded(snapshot))
         channel.room.notify_all()
         self.evict()
-
-    def _started(self, name: str) -> None:
-        """The actor `name` has started: messages that mention it may leave. Call under the lock."""
-        assert self.lock.locked()
-        if name in self.starting:
-            self.starting.remove(name)
-            self._session.creations.started(name)
-            for channel in self._session.channels.values():
-                channel.started(name)
 
     def refused(self, receiver: str, answer: PacketAnswer) -> None:
         """The receiver refuses messages: the coordinator knows why, or this process counts as dead."""
@@ -228,12 +218,10 @@ class DriverLife:
         error = self.ended[receiver] = ending.error(receiver)
         if len(self.ended) > ENDED_KEPT_MAX:
             del self.ended[next(iter(self.ended))]
-        self._started(receiver)
         self.peers.forget(receiver)
         session.creations.ended(receiver)
         channel = session.channels.get(receiver)
         if channel is not None and channel.down is None:
-            channel.awaited.clear()
             channel.end(ending.detail)
             channel.shut(error)
         if not session.machine.retains:

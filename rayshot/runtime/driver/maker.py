@@ -9,6 +9,7 @@ from rayshot.errors import ConfigError, NameTaken, RayshotError
 from rayshot.model.child_names import random_name
 from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.driver_events import ActorMade
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import name_taken, spawn_host
 from rayshot.runtime.door import door
@@ -82,7 +83,7 @@ class Maker:
             raise channel.down.anew()
         channel.calls_max = specification.calls_max
         session.creations.add(name, specification)
-        session.life.starting.add(name)
+        session.machine.handle(ActorMade(name))
         channel.put_call(message)
 
     def make_again(self, life: PresentLife, missing: Mapping[str, ActorSpecification]) -> set[str]:
@@ -113,7 +114,7 @@ class Maker:
 
     def meet_again(self, life: PresentLife) -> None:
         """Wait as `meet`, but once, for the actors that this driver makes again behind a rollback."""
-        if self._await_hellos(life.made_again & life.starting):
+        if self._await_hellos(life.made_again & self._session.machine.starting):
             life.made_again = frozenset()  # one that has no room now may never have any
 
     def _await_hellos(self, names: Iterable[str]) -> bool:

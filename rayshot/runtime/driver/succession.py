@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver_events import CutCommitted, SystemRolledBack
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.life import DriverLife
@@ -60,6 +61,11 @@ class Succession:
         self._life = DriverLife(session, back.identity, RETURN_S)
         self._made: set[str] = set()
 
+    def _missing(self) -> dict[str, ActorSpecification]:
+        """The driver's actors that the snapshot lacks, in the order in which it made them. Call under the lock."""
+        names = self._session.machine.missing(self._back.sent, self._back.ended)
+        return {name: self._session.creations[name] for name in names}
+
     def make_actors(self) -> None:
         """Make the driver's actors that the snapshot lacks. Ray is called, so nobody may hold the lock.
 
@@ -68,7 +74,7 @@ class Succession:
         """
         session = self._session
         with session.lock:
-            missing = session.creations.without(self._back.sent, self._back.ended)
+            missing = self._missing()
             over = session.life.ended.keys()
         names = sorted(missing.keys() - self._made, key=over.__contains__)
         # processes start slowly: first of those that live on
@@ -81,17 +87,16 @@ class Succession:
         """
         session, old, life, back = self._session, self._session.life, self._life, self._back
         assert session.lock.locked()
-        missing = session.creations.without(back.sent, back.ended)
+        missing = self._missing()
         if not missing.keys() <= self._made:
             return False
         old.rolls_back = True  # it sends nothing more
         _bury(old, session, back.ended)
+        for name in session.machine.starting - missing.keys():
+            session.creations.started(name)
         effects = session.machine.handle(SystemRolledBack(life.incarnation, back.sent, back.ended, back.received))
         _forget(session, back.ended)
-        for name in old.starting - missing.keys():
-            session.creations.started(name)
         for name, specification in missing.items():
-            life.starting.add(name)
             session.creations.add(name, specification)
         life.made_again = frozenset(missing.keys() - old.ended.keys())
         life.ended.update((name, error) for name, error in old.ended.items() if name in back.ended)

@@ -16,7 +16,14 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import AnswerArrived, CallMade, OutcomeCame, SystemRolledBack
+from rayshot.protocol.driver_events import (
+    ActorMade,
+    ActorsMentioned,
+    AnswerArrived,
+    CallMade,
+    OutcomeCame,
+    SystemRolledBack,
+)
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.simulation.bodies.actor_process import SimulatedActor, ended, name_in
@@ -101,8 +108,10 @@ class ActorDriver(SimulatedDriver):
     ) -> None:
         super().__init__(NAME, machine, world.transmit)
         self.system = world.system
-        self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
+        self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.world = world
+        self._mentioned: set[str] = set()
+        """The actors that this driver made, of those in the messages that were encoded since the last one was sent."""
         self._futures: dict[int, Future] = {}
         self._calls: dict[int, tuple[str, int]] = {}
         """Call -> its receiver, and the number of its message."""
@@ -117,6 +126,12 @@ class ActorDriver(SimulatedDriver):
             self.machine.handle(BatchTaken(receiver, n))
 
     # Port ------------------------------------------------------------------------------------------------------
+
+    def _mention(self, handle: ActorHandle) -> str:
+        name = name_in(handle, self.world)
+        if name in self.creations:
+            self._mentioned.add(name)
+        return name
 
     def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
         """The driver's handle of the actor `name`."""
@@ -149,6 +164,7 @@ class ActorDriver(SimulatedDriver):
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         made = self.world.spawn(specification, name)
         self.creations.append(made)
+        self.tell(ActorMade(made))
         self.send(made, message)
         self.world.created(made)
         return self.handle_of(made, frozenset(specification.methods))
@@ -169,6 +185,9 @@ class ActorDriver(SimulatedDriver):
             )
         if receiver in self.ended:
             raise ended(receiver)
+        mentioned, self._mentioned = frozenset(self._mentioned), set()
+        if mentioned:
+            self.tell(ActorsMentioned(receiver, self.sent(receiver) + 1, mentioned))
         self.write(receiver, message)
         self.world.driver_has_to_send(receiver)
 
