@@ -160,32 +160,24 @@ class Computation:
             elif place is not None and any(isinstance(event, Ended) for event in history.events[:place]):
                 raise Unproved(f"{actor} is in the snapshot, but it had ended before it recorded")
             if place is not None:
-                _check_whole(actor, history.events[:place])
                 cuts[actor] = place
             elif actor in document.actors and document.actors[actor].born:
                 raise Unproved(f"{actor} is in the snapshot, but its trace knows of no recording")
         return cuts
 
 
-def _check_whole(actor: str, events: Sequence[Event]) -> None:
-    """Raise Unproved if the last handler of these events waits."""
-    last = next((event for event in reversed(events) if isinstance(event, Handled | Suspended)), None)
-    if isinstance(last, Suspended):
-        raise Unproved(f"{actor} recorded while its handler of a message of {last.sender} waited for answers")
-
-
 class _Flight:
     """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused.
 
-    `_taken` counts those that were taken from a channel, since the actors began. An actor takes a message where its
-    handler begins: `_suspended` has the senders of those whose handlers have not ended.
+    Messages of each channel are numbered. Those up to `_taken` were taken, those up to `_sent` were sent. An actor
+    takes a message where its handler begins: `_suspended` has the senders of those whose handlers have not ended.
     """
 
     def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self._traced = histories.keys()
-        self._earlier: dict[tuple[str, str], int] = defaultdict(int)
-        self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
+        self._sent: dict[tuple[str, str], int] = defaultdict(int)
         self._taken: dict[tuple[str, str], int] = defaultdict(int)
+        self._clocks: dict[tuple[str, str], dict[int, Clock | None]] = defaultdict(dict)
         self._suspended: dict[str, str] = {}
         for sender, history in histories.items():
             for receiver, sent in history.sent.items():
@@ -195,58 +187,55 @@ class _Flight:
                     raise Unproved(
                         f"at the start {receiver} had received {received} of the {sent} messages of {sender}"
                     )
-                self._earlier[sender, receiver] = sent - received
-                self._taken[sender, receiver] = received
+                self._sent[sender, receiver], self._taken[sender, receiver] = sent, received
 
     def awaits(self, actor: str, event: Event) -> str | None:
         """The sender whose message must be sent before this event can happen; None if it can happen now."""
         match event:
             case Handled(sender) | Suspended(sender) if actor not in self._suspended:
-                ahead = 1
+                number = self._taken[sender, actor] + 1
             case Resumed(sender, number):
-                ahead = number - self._taken[sender, actor]
+                pass
             case _:
                 return None
-        under_way = self._earlier[sender, actor] + len(self._clocks[sender, actor])
-        return sender if sender in self._traced and ahead > under_way else None
+        return sender if sender in self._traced and number > self._sent[sender, actor] else None
 
     def learn(self, actor: str, event: Event) -> tuple[str, Clock] | None:
-        """An event happens: whose message the actor sees there, and the clock of its sending if that is known."""
+        """An event happens: whose message the actor sees there, and the clock of its sending if that is known.
+
+        Raises Unproved if a handler that waits does not let it happen.
+        """
+        waits_for, sender, clock = self._suspended.get(actor), "", None
         match event:
-            case Handled(sender) | Suspended(sender) if actor not in self._suspended:
-                clock = self._take(sender, actor)
-            case Handled(sender) | Suspended(sender) if self._suspended[actor] != sender:
-                raise Unproved(f"{actor} handled a message of {sender} while a handler of its waited")
-            case Resumed(sender, number) if actor in self._suspended:
-                clock = self._look_at(sender, actor, number)
+            case Sent():
+                return None
             case Resumed(sender, number):
-                raise Unproved(f"{actor} got answer {number} of {sender}, and no handler of its waited")
+                may_be = waits_for is not None and number > self._taken[sender, actor]
+                clock = self._clocks[sender, actor].get(number)
+            case Handled(sender) | Suspended(sender):
+                may_be = waits_for in (None, sender)
+                clock = self._take(sender, actor) if waits_for is None else None
             case _:
-                clock = None
+                may_be = waits_for is None
+        if not may_be:
+            handler = "no handler of its" if waits_for is None else f"its handler of a message of {waits_for}"
+            raise Unproved(f"{actor} {describe(event)} while {handler} waited")
         if isinstance(event, Suspended):
-            self._suspended[actor] = event.sender
+            self._suspended[actor] = sender
         elif isinstance(event, Handled):
             self._suspended.pop(actor, None)
         return None if clock is None else (sender, clock)
 
     def _take(self, sender: str, receiver: str) -> Clock | None:
-        if sender not in self._traced:
-            return None
-        self._taken[sender, receiver] += 1
-        if self._earlier[sender, receiver]:
-            self._earlier[sender, receiver] -= 1
-            return None
-        return self._clocks[sender, receiver].popleft()
-
-    def _look_at(self, sender: str, receiver: str, number: int) -> Clock | None:
-        """The clock of a message that is not taken."""
-        if sender not in self._traced:
-            return None
-        ahead = number - self._taken[sender, receiver] - self._earlier[sender, receiver]
-        return self._clocks[sender, receiver][ahead - 1] if ahead > 0 else None
+        channel = sender, receiver
+        self._taken[channel] += 1
+        return self._clocks[channel].pop(self._taken[channel], None)
 
     def put(self, sender: str, receiver: str, clock: Clock | None) -> None:
-        self._clocks[sender, receiver].append(clock)
+        channel = sender, receiver
+        self._sent[channel] += 1
+        if clock is not None:
+            self._clocks[channel][self._sent[channel]] = clock
 
 
 class _Run:
@@ -255,14 +244,18 @@ class _Run:
     def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
         self.sent = {actor: dict(history.sent) for actor, history in histories.items()}
         self.received = {actor: dict(history.received) for actor, history in histories.items()}
+        self.answered: dict[str, dict[str, int]] = {actor: {} for actor in histories}
+        """Actor -> sender -> the highest number of an answer that came before its turn."""
 
     def execute(self, actor: str, event: Event) -> None:
-        if isinstance(event, Handled | Suspended | Resumed) and event.sender in self.sent:
+        if isinstance(event, Handled | Suspended | Resumed):
             if isinstance(event, Resumed):
+                answered = self.answered[actor]
                 does, number = "get", event.number
+                answered[event.sender] = max(number, answered.get(event.sender, 0))
             else:
                 does, number = "handle", self.received[actor].get(event.sender, 0) + 1
-            if number > self.sent[event.sender].get(actor, 0):
+            if event.sender in self.sent and number > self.sent[event.sender].get(actor, 0):
                 raise Unproved(
                     f"in the permuted order {actor} would {does} message {number} of {event.sender}, which was sent "
                     "behind its recording"
@@ -284,6 +277,9 @@ def _compare(run: _Run, document: Document, cuts: Iterable[str]) -> None:
                 f"channel {channel}: the events before the recording sent {sent} and received {received}, the snapshot "
                 f"says {channel.sent} and {channel.received}"
             )
+        answered = run.answered.get(channel.receiver, {}).get(channel.sender, 0)
+        if answered > channel.sent:
+            raise Unproved(f"channel {channel}: message {answered} was an answer that came before the recording")
     for receiver in members:
         for sender, received in run.received[receiver].items():
             if received and receiver in document.actors and not document.actors[receiver].born:
@@ -308,7 +304,7 @@ def describe(event: Event) -> str:
         case Suspended(sender, receivers):
             return f"waited in its handler of a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
         case Resumed(sender, number):
-            return f"got its answer, message {number} of {sender}"
+            return f"got answer {number} of {sender}"
         case Sent(receivers):
             return f"threads beside the handlers sent {_counted(receivers)}"
         case Fired(_):

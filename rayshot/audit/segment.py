@@ -22,8 +22,9 @@ One msgpack array:
     [5, ticks]                                  the actor ended
     [6, [receiver, ...], ticks]                 threads of the actor that run no handlers sent these messages
     [7, sender, [receiver, ...], ticks]         the handler of the sender's next message, which goes on in an event
-                                                behind this one, has sent these messages and waits for answers
-    [8, sender, number, ticks]                  the handler that waits got its answer: message `number` of the sender,
+                                                behind this one, has sent these messages and waits for answers; this may
+                                                come several times for a message
+    [8, sender, number, ticks]                  an answer came while a handler waits: message `number` of the sender,
                                                 which is handled in its turn, as nothing
 
 `method` is the method that the message called, "" if it called none; `ticks` are those since the event before, or since
@@ -110,7 +111,7 @@ class Suspended(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """The handler that waits got its answer, message `number` of `sender`, before its turn."""
+    """An answer came while a handler waits: message `number` of `sender`, before its turn."""
 
     sender: str
     number: int
@@ -238,7 +239,7 @@ def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
             return Sent(tuple(names[index] for index in receivers)), 1
         case [7, int(sender), list(receivers)]:
             return Suspended(names[sender], tuple(names[index] for index in receivers)), 1
-        case [8, int(sender), int(number)]:
+        case [8, int(sender), int(number)] if number > 0:
             return Resumed(names[sender], number), 1
     raise Unproved(f"a trace holds something that is not an event: {reprlib.repr(fields)}")
 

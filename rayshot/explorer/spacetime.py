@@ -150,13 +150,17 @@ def _place_of_cut(history: ActorHistory, snapshot: str, *, has_ended: bool) -> t
 def _counters_at_cut(
     snapshot: str, histories: Mapping[str, ActorHistory], ended: Collection[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """For each actor, the counts of what it had sent and handled before its cut, from the traces."""
+    """For each actor, how many messages it had sent, and seen the last of, before its cut, from the traces."""
     sent, received = {}, {}
     for name, history in histories.items():
         sent[name], received[name] = dict(history.sent), dict(history.received)
         place, _ = _place_of_cut(history, snapshot, has_ended=name in ended)
+        seen: Counter[str] = Counter()
         for event in history.events[:place]:
             count(event, name, sent[name], received[name])
+            if isinstance(event, Resumed):
+                seen[event.sender] = max(seen[event.sender], event.number)
+        received[name] |= {sender: number for sender, number in seen.items() if number > received[name].get(sender, 0)}
     return sent, received
 
 

@@ -72,11 +72,20 @@ def test_a_handler_that_waits_is_written_where_it_waits_and_where_it_ends():
     )
 
 
-def test_a_hook_that_waits_is_no_message():
+def test_what_a_task_sends_while_another_one_waits_stands_before_the_answer():
     tracer = Tracer("p", full=False)
-    tracer.suspended()
-    tracer.resumed("b", 1)
-    assert read_segment("p", tracer.segment()).events == ()
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body := msgpack.packb(["m"]))
+    for _ in tracer.watch("a", unpacker, body):
+        tracer.suspended()
+        tracer.sent("b")
+        tracer.resumed("b", 7)
+    assert bare(read_segment("p", tracer.segment()).events) == (
+        Suspended("a"),
+        Suspended("a", ("b",)),
+        Resumed("b", 7),
+        Handled("a"),
+    )
 
 
 @pytest.mark.acceptance("X13")

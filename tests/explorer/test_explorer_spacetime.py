@@ -99,6 +99,18 @@ def test_a_question_leaves_where_its_handler_waits_and_the_answer_comes_where_it
         assert (events[arrow["handled_at"]]["side"] > 0) == arrow["crosses"]
 
 
+def test_an_answer_from_behind_the_cut_leads_back_though_its_turn_comes_later():
+    cut = Recorded("1-coordinator-1")
+    asks = [Suspended("driver:main", ("bea",)), Resumed("bea", 1), Handled("driver:main")]
+    histories = {
+        "ann": ActorHistory("ann", "", 1, {}, {}, [*asks, cut, Handled("bea")]),
+        "bea": ActorHistory("bea", "", 1, {}, {}, [cut, Handled("ann", ("ann",))]),
+    }
+    channels = [ChannelEntry(*ends, 1, 1, 0) for ends in (("driver:main", "ann"), ("ann", "bea"), ("bea", "ann"))]
+    picture = spacetime("1-coordinator-1", histories, channels, ["driver:main", *histories])
+    assert picture["from_right_to_left"] == 1
+
+
 def test_of_two_cuts_that_overlap_each_is_drawn_in_the_picture_of_the_other():
     first, second, _ = stored()
     assert second.relation(first).name == "incomparable"

@@ -59,6 +59,25 @@ def test_traces_say_where_handlers_waited_and_prove_every_cut(cluster):
         assert events[index + 2][:2] == (events[index].sender, ("w0",))  # it goes on, and tells itself to work again
 
 
+def test_a_timer_that_fires_while_its_actor_is_held_is_traced_once(cluster):
+    system, gate = begin(trace=True), new_gate("gate")
+    server = Server.options(name="server").remote(0.01)
+    timed, worker = (Worker.options(name=name).remote(server) for name in ("timed", "w0"))
+    door.get([timed.ask.remote(), worker.ask.remote()])
+    timed.fire_after.tell(0.3)
+    worker.ask_at.tell("gate", 1)
+    cluster.settle()
+    timed.ask.remote()
+    for number in range(5):
+        timed.note.tell(number)
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(1.0)
+    gate.set()
+    thread.join()
+    assert process_of(cluster, "timed").cell.instance.notes == [0, 1, 2, 3, 4, "fired"]
+    assert all(finding.holds for finding in prove(taken[0]).findings)
+
+
 def test_snapshots_at_an_interval_hold_the_actors_back_for_a_small_part_of_the_time(cluster):
     system = begin(snapshot=SnapshotConfig(interval_s=1.0))
     workers = workers_at_work(8, Server.options(name="server").remote(0.02))

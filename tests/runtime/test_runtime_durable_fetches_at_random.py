@@ -297,6 +297,32 @@ def test_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
     assert actor.retries == 0
 
 
+def test_an_outcome_that_nobody_fetches_begins_one_round(cluster, actor):
+    for number in range(1, 2 * CALLS_AT_ONCE + 1):
+        actor.put(cluster.handle, "driver:a", number, durable=False)
+    cluster.settle()
+    actor.handle("driver:b")
+    cluster.schedule.pass_s(10.0)
+    assert actor.retries == 2 * CALLS_AT_ONCE
+    actor.put(cluster.handle, "driver:b", 1, durable=False)
+    cluster.settle()
+    actor.handle("driver:b")  # this outcome is news
+    cluster.until(lambda: actor.results)
+    assert actor.results == {("driver:b", 1): ["1 of driver:b in life 1"]}
+
+
+def test_what_a_restored_snapshot_holds_is_answered_though_others_have_all_threads(cluster, actor):
+    actor.told["driver:b"] = 1
+    actor.handle("driver:b")
+    actor.commit(actor.record())
+    actor.roll_back()
+    for number in range(1, CALLS_AT_ONCE + 1):
+        actor.put(cluster.handle, "driver:a", number, durable=False)
+    actor.put(cluster.handle, "driver:b", 1, durable=False)
+    cluster.until(lambda: actor.results)
+    assert actor.results == {("driver:b", 1): ["1 of driver:b in life 1"]}
+
+
 def test_on_the_way_back_no_fetch_gives_its_place_up_where_it_helps_nobody(cluster, actor):
     settled(cluster, actor, "driver:a", 20)
     cluster.until(lambda: all_wait(actor))

@@ -4,9 +4,8 @@ When an actor records a snapshot, its counters say which calls the record holds 
 the coordinator says that such a snapshot is committed and advances: the system never goes back behind it by itself.
 
 A fetch waits on one of DURABLE_AT_ONCE threads, which no other call uses, see `WaitingFetches`. A call of one driver
-may be durable, with its fetch in the queue, while the calls of another driver have all threads and wait on. There is at
-most one round for each durable snapshot, and none that helps nobody: Ray prints a traceback on the program's console
-for each fetch that it tries again.
+may be durable, with its fetch in the queue, while the calls of another driver have all threads and wait on. Each
+durable snapshot is news of this.
 """
 
 import threading
@@ -35,18 +34,17 @@ class DurableFetches:
     """Which messages of drivers are durable at one actor. Call everything under the process's lock.
 
     `ask` asks the coordinator to say at once, from now on, which snapshots are committed and advance. It is called when
-    the first fetch waits. `_recorded` has what records hold, by snapshot, in the order of recording. A waiting fetch
-    ends with whether a durable snapshot holds its call. `_has_news`: there is a durable snapshot that has had no round
-    yet.
+    the first fetch waits. `unfetched` gives the calls of drivers whose outcomes nobody has fetched. `_recorded` has
+    what records hold, by snapshot, in the order of recording. A waiting fetch ends with whether a durable snapshot
+    holds its call.
     """
 
-    def __init__(self, ask: Callable[[], None]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], None], unfetched: Callable[[], Collection[FetchKey]]) -> None:
+        self._ask, self._unfetched = ask, unfetched
         self._is_wanted = False
         self._recorded: dict[SnapshotId, HandledNumbers] = {}
         self._held = HandledNumbers({}, {})
-        self._waiting = WaitingFetches[bool](DURABLE_AT_ONCE)
-        self._has_news = False
+        self._waiting = WaitingFetches[bool](DURABLE_AT_ONCE, self._may_end)
 
     def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "DurableFetches | None") -> None:
         """This life begins at a durable snapshot that holds these messages. `before` is of the life before, if any.
@@ -57,7 +55,7 @@ class DurableFetches:
         if before is not None:
             held = before._recorded.get(snapshot, before._held)  # noqa: SLF001 - it may not know that this is committed
         self._held = HandledNumbers(received, held.calls)
-        self._has_news = True
+        self._waiting.news()
 
     def holds(self, sender: str, number: int) -> bool:
         """Whether a durable snapshot holds this message as handled."""
@@ -70,21 +68,21 @@ class DurableFetches:
             self._ask()
         return self._waiting.enter(key, number)
 
-    def await_end(
-        self, fetch: WaitingFetch[bool], lock: threading.Lock, unfetched: Callable[[], Collection[FetchKey]]
-    ) -> bool:
+    def awaits(self, key: FetchKey) -> bool:
+        """Whether a fetch of this call waits here."""
+        return key in self._waiting
+
+    def await_end(self, fetch: WaitingFetch[bool], lock: threading.Lock) -> bool:
         """Wait until the fetch has ended; returns whether its call is durable, if not it never will be in this life.
 
-        Takes the lock, and calls `unfetched` under it: the calls of drivers whose outcomes nobody has fetched.
+        Takes the lock.
         """
-        return self._waiting.await_end(fetch, lock, lambda: self._begins_round(unfetched()))
+        return self._waiting.await_end(fetch, lock)
 
-    def _begins_round(self, unfetched: Collection[FetchKey]) -> bool:
-        """Whether fetches in the queue may have come to their ends since the last round."""
+    def _may_end(self) -> bool:
+        """Whether a call may be durable whose fetch is in the queue."""
         calls = self._held.calls
-        helps = self._has_news and any(call_id <= calls.get(sender, 0) for sender, call_id in unfetched)
-        self._has_news = self._has_news and not helps
-        return helps
+        return any(call_id <= calls.get(sender, 0) for sender, call_id in self._unfetched())
 
     def recorded(self, snapshot: SnapshotId, handled: HandledNumbers) -> None:
         """The actor records a snapshot."""
@@ -101,7 +99,7 @@ class DurableFetches:
             del self._recorded[older]
         self._held = handled
         self._waiting.end_those(lambda key, number: self.holds(key[0], number), lambda: True)
-        self._has_news = True
+        self._waiting.news()
 
     def aborted(self, snapshot: SnapshotId) -> None:
         """The snapshot will never be durable."""

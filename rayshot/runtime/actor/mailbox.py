@@ -46,8 +46,9 @@ class Mailbox:
         """Add messages that came in order."""
         delivery = Delivery(sender, frame)
         self._waiting.append(delivery)
-        if self._watched is not None:
-            self._watched.append(delivery)
+        watched = self._watched  # the worker sets it without the lock
+        if watched is not None:
+            watched.append(delivery)
 
     def hold(self, sender: str, frame: Frame) -> None:
         """Keep messages that came too early."""

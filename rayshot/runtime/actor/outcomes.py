@@ -143,11 +143,11 @@ class Outcomes:
     ) -> None:
         self._lock = lock
         self._name = name
-        self.durable = DurableFetches(ask)
+        self.durable = DurableFetches(ask, lambda: (*self._kept, *self._earlier.unfetched))
         self._seen = SeenAnswers() if rolls_back else None
         self.changed = 0
         self._kept: dict[FetchKey, Outcome] = {}
-        self._waiting, self._again = WaitingFetches[Outcome](CALLS_AT_ONCE), WaitingFetches[Outcome](AGAIN_AT_ONCE)
+        self._waiting, self._again = (WaitingFetches[Outcome](n, self._may_end) for n in (CALLS_AT_ONCE, AGAIN_AT_ONCE))
         self._settled: dict[str, int] = {}
         self._gone: set[str] = set()
         self._down: Outcome | None = None
@@ -164,6 +164,7 @@ class Outcomes:
         These calls do not come again. `before` has the outcomes that this process gave in the life before.
         """
         self._received = received
+        self._tell_news()
         self.durable.go_on_from(snapshot, received, None if before is None else before.durable)
         if before is not None:
             self._earlier.add(before._earlier, before._kept, (before._fetched_before, before._fetched))  # noqa: SLF001
@@ -199,6 +200,16 @@ class Outcomes:
             self._stay(sender, call_id, outcome)
         else:
             self._kept[key] = outcome
+            if not self.durable.awaits(key):
+                self._tell_news()
+
+    def _may_end(self) -> bool:
+        """Whether a fetch may end at once: its outcome is kept, or a restored snapshot holds its call as handled."""
+        return bool(self._kept or self._received)
+
+    def _tell_news(self) -> None:
+        for fetches in (self._waiting, self._again):
+            fetches.news()
 
     def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
         if self._seen is not None:
@@ -262,8 +273,8 @@ class Outcomes:
             if self._down is not None:
                 return self._down.checked()
             fetches = self._again if again else self._waiting
-            fetch = fetches.enter(key, number, round_helps=bool(self._kept))
-        return fetches.await_end(fetch, self._lock, lambda: bool(self._kept)).checked()
+            fetch = fetches.enter(key, number)
+        return fetches.await_end(fetch, self._lock).checked()
 
     def _await_durable(self, key: FetchKey, number: int) -> bool:
         """Wait until a durable snapshot holds this call as handled. Returns False if that cannot be in this life."""
@@ -275,7 +286,7 @@ class Outcomes:
             if self._down is not None or sender in self._gone:
                 return False
             fetch = self.durable.enter(key, number)
-        return self.durable.await_end(fetch, self._lock, lambda: (*self._kept, *self._earlier.unfetched))
+        return self.durable.await_end(fetch, self._lock)
 
     def _never_durable(self, key: FetchKey) -> Outcome:
         sender, call_id = key

@@ -80,12 +80,12 @@ class Tracer:
     def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
         """Yield the messages. Each counts as handled as soon as anything else happens after it."""
         start = 0
-        self._settle()  # these messages may be answers to messages that were sent before
+        self.settle()  # these messages may be answers to messages that were sent before
         for message in messages:
             end = messages.tell()
             self._handled, self._method = (sender, body[start:end]), ""
             yield message
-            self._settle()
+            self.settle()
             start = end
 
     def calls(self, method: str) -> None:
@@ -113,26 +113,27 @@ class Tracer:
 
     def suspended(self) -> None:
         """The running handler waits for answers. What it sent until now has left."""
-        if self._handled is not None:  # a hook is no message
-            self._settle_threads()
-            self._add((SUSPENDED, self._index(self._handled[0]), self._sends))
-            self._sends.clear()
+        assert self._handled is not None, "only a handler waits"
+        self._settle_threads()
+        self._add((SUSPENDED, self._index(self._handled[0]), self._sends))
+        self._sends.clear()
 
     def resumed(self, sender: str, number: int) -> None:
-        """The handler that waits got its answer, which is this message of the sender, before its turn."""
-        if self._handled is not None:
-            self._settle_threads()
-            self._add((RESUMED, self._index(sender), number))
+        """An answer came while a handler waits: this message of the sender, before its turn."""
+        if self._sends:  # of another task, before this answer
+            self.suspended()
+        self._settle_threads()
+        self._add((RESUMED, self._index(sender), number))
 
     def fired(self, message: bytes) -> None:
         """A timer fired, and its message to the actor itself was sent."""
-        self._settle()
+        self.settle()
         self._sends.clear()
         self._add((FIRED, message if self.full else None))
 
     def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
         """The actor recorded a snapshot with these counters."""
-        self._settle()
+        self.settle()
         while self._over:
             over, committed = self._over.popleft()
             self._forget(over, committed=committed)
@@ -144,7 +145,7 @@ class Tracer:
 
     def ended(self) -> None:
         """The actor ended."""
-        self._settle()
+        self.settle()
         self._add((ENDED,))
 
     def over(self, snapshot: SnapshotId, *, committed: bool) -> None:
@@ -153,7 +154,7 @@ class Tracer:
 
     def segment(self) -> bytes:
         """All events since the base, as bytes."""
-        self._settle()
+        self.settle()
         self._end_run()
         base = self._base or _Mark("", 0, self.number, self._tick, {}, {})
         fields = (
@@ -177,7 +178,7 @@ class Tracer:
     def _index(self, name: str) -> int:
         return self._indexes.setdefault(name, len(self._indexes))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Write down the handler that has ended, if any, and the messages that other threads have sent meanwhile."""
         if self._handled is not None:
             self._settle_handled(*self._handled)

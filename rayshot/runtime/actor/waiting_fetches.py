@@ -1,7 +1,8 @@
 """Fetches of outcomes that wait at an actor: each takes one of so many threads, and further ones wait in Ray's queue.
 
-All threads may wait for outcomes that do not come, while there are outcomes that fetches in the queue ask for. Then a
-round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
+All threads may wait for outcomes that do not come, while fetches in the queue could end at once. Then a round begins:
+each fetch gives its place up once, and Ray puts it at the end of the queue. There is at most one round for each piece
+of news: Ray writes a line to its log for each fetch that it tries again, for some with a traceback on the console.
 """
 
 import threading
@@ -52,11 +53,14 @@ class WaitingFetch(Generic[Result]):
 class WaitingFetches(Generic[Result]):
     """The fetches that wait on `threads` threads. Call everything except `await_end` under the process's lock.
 
-    `ends` counts those that ended with a result. In a round, `_turned` are those that gave their places up.
+    `may_end` says whether some fetch in the queue may end at once. `ends` counts those that ended with a result. In a
+    round, `_turned` are those that gave their places up. `_has_news`: since the last round began, more of them may end.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, may_end: Callable[[], bool]) -> None:
         self._threads = threads
+        self._may_end = may_end
+        self._has_news = False
         self._waiting: dict[FetchKey, WaitingFetch[Result]] = {}
         self._turned: set[FetchKey] | None = None
         self.ends = 0
@@ -64,12 +68,19 @@ class WaitingFetches(Generic[Result]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, key: FetchKey, number: int, *, round_helps: bool = True) -> WaitingFetch[Result]:
+    def __contains__(self, key: FetchKey) -> bool:
+        return key in self._waiting
+
+    def news(self) -> None:
+        """Some fetch in the queue may end at once that could not before."""
+        self._has_news = True
+
+    def enter(self, key: FetchKey, number: int) -> WaitingFetch[Result]:
         """A fetch waits from now on. Raises FetchRetry if it is its turn in a round, and the round still helps."""
         if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
             earlier.end(FetchRetry())
         if self._turned is not None:
-            if round_helps and key not in self._turned:
+            if key not in self._turned and self._may_end():
                 self._turned.add(key)
                 raise FetchRetry
             self._turned = None  # all have had their turn
@@ -91,20 +102,19 @@ class WaitingFetches(Generic[Result]):
             if which(key, fetch.number):
                 self.end(key, result())
 
-    def await_end(self, fetch: WaitingFetch[Result], lock: threading.Lock, round_helps: Callable[[], bool]) -> Result:
-        """Wait until the fetch has ended; returns its result. Takes the lock, and calls `round_helps` under it.
-
-        `round_helps` says whether fetches in the queue may have come to their ends.
-        """
+    def await_end(self, fetch: WaitingFetch[Result], lock: threading.Lock) -> Result:
+        """Wait until the fetch has ended; returns its result. Takes the lock."""
         ends = self.ends
         while not fetch.wait(STUCK_S if fetch.is_last else None):
             with lock:
-                if self.ends == ends and len(self._waiting) >= self._threads and round_helps():
+                is_stuck = self.ends == ends and len(self._waiting) >= self._threads
+                if is_stuck and self._has_news and self._may_end():
                     self._begin_round()
                 ends = self.ends
         return fetch.result
 
     def _begin_round(self) -> None:
+        self._has_news = False
         self._turned = set(self._waiting)
         for fetch in self._waiting.values():
             fetch.end(FetchRetry())

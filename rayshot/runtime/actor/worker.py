@@ -179,7 +179,8 @@ class Worker:
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
-        times = self._cell.next_due(), self._recording.deliveries.next_deadline(), held_until
+        timer = None if self._runner.loading else self._cell.next_due()  # none fires while others load
+        times = timer, self._recording.deliveries.next_deadline(), held_until
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -235,6 +236,8 @@ class Worker:
         """The actor is held: what is left of the batch waits for its turn again."""
         self.handling = self._unpacker = None
         self._cell.slots = ()
+        if self._process.tracing.tracer is not None:
+            self._process.tracing.tracer.settle()
         with self._runner.lock:
             self._channels.mailbox.put_back()
 
