@@ -10,7 +10,7 @@ from benchmarks.plots.chaos import draw_chaos, draw_healing
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_log, draw_restore
 from benchmarks.plots.growth import draw_growth, draw_scale
 from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages, draw_metrics
-from benchmarks.plots.pressure import draw_backlog, draw_interval
+from benchmarks.plots.pressure import draw_backlog, draw_concluding, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_proving, draw_snapshot
 from benchmarks.plots.style import STYLE
 from benchmarks.plots.tables import draw_lake, draw_tables
@@ -28,6 +28,7 @@ _DRAWINGS = {
     "growth": draw_growth,
     "scale": draw_scale,
     "interval": draw_interval,
+    "concluding": draw_concluding,
     "backlog": draw_backlog,
     "durable": draw_durable,
     "incremental": draw_incremental,

@@ -34,6 +34,20 @@ def draw_interval(report: Report) -> Any:
     return figure
 
 
+def draw_concluding(report: Report) -> Any:
+    """Conversations in each run, with snapshots and without."""
+    figure, axes = plt.subplots(figsize=(7, 4.2))
+    for (way, color), mark in zip((("with snapshots", OURS), ("without", PLAIN)), "so", strict=True):
+        rates = report.samples(way)
+        axes.plot(range(1, len(rates) + 1), rates, color=color, marker=mark, markersize=6, linewidth=1.4, label=way)
+    axes.set_xticks(range(1, report.settings["rounds"] + 1))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("run")
+    axes.set_title("conversations a second")
+    axes.legend(loc="lower right")
+    return figure
+
+
 def draw_backlog(report: Report) -> Any:
     """Duration, and bytes recorded in flight, over the messages that were queued."""
     figure, (durations, recorded) = plt.subplots(1, 2, figsize=(10, 4.2))

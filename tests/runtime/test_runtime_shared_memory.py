@@ -224,10 +224,11 @@ def test_a_child_can_read_of_shared_memory_what_is_held_for_it(page, read):
         try:
             take_shared_memory_away([np.zeros(10, np.uint8), held[:200], held[200:]])
             bytes(shared[page * mmap.PAGESIZE :][:10])
-        finally:
             os._exit(0)
+        finally:
+            os._exit(1)
     _, status = os.waitpid(pid, 0)
-    assert os.WTERMSIG(status) == (0 if read else signal.SIGSEGV)
+    assert os.waitstatus_to_exitcode(status) == (0 if read else -signal.SIGSEGV)
 
 
 def test_a_ray_without_the_name_that_is_needed_is_refused_when_it_is_imported():
