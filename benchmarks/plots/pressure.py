@@ -36,12 +36,13 @@ def draw_interval(report: Report) -> Any:
 
 def draw_concluding(report: Report) -> Any:
     """Conversations in each run, with snapshots and without."""
-    figure, axes = plt.subplots(figsize=(7, 4.2))
-    for (way, color), mark in zip((("with snapshots", OURS), ("without", PLAIN)), "so", strict=True):
+    figure, axes = plt.subplots(figsize=(10, 4.2))
+    ways = {"with snapshots": (OURS, "s"), "without": (PLAIN, "o")}
+    for way, (color, mark) in ways.items():
         rates = report.samples(way)
         axes.plot(range(1, len(rates) + 1), rates, color=color, marker=mark, markersize=6, linewidth=1.4, label=way)
     axes.set_xticks(range(1, report.settings["rounds"] + 1))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.15 * max(rate for way in ways for rate in report.samples(way)))
     axes.set_xlabel("run")
     axes.set_title("conversations a second")
     axes.legend(loc="lower right")

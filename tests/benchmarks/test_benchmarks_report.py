@@ -2,6 +2,8 @@
 
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.plots import _DRAWINGS
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import median_interval, paired_ratios, quantile
 from benchmarks.table import number
@@ -51,3 +53,7 @@ def test_a_report_is_written_with_its_samples_and_medians():
 
 def test_numbers_are_written_to_three_digits_or_whole():
     assert [number(value) for value in (1234567.8, 99.96, 1.234, 0.01234)] == ["1,234,568", "100", "1.23", "0.0123"]
+
+
+def test_each_benchmark_has_a_picture():
+    assert _DRAWINGS.keys() == BENCHMARKS.keys()
