@@ -9,6 +9,7 @@ from rayshot.runtime.actor import loading
 from rayshot.runtime.door import door
 from tests.fake.account import NAMES, Account, accounts
 from tests.fake.system import actor, await_life, await_stop, begin, process_of
+from tests.fake.workers import Worker
 
 
 def bank(**failure):
@@ -116,3 +117,24 @@ def test_a_class_can_ask_for_a_new_process_each_time(cluster):
     assert actor(cluster, "fresh") is not before["fresh"]
     assert actor(cluster, "b") is before["b"]
     assert door.get(fresh.read.remote()) == 1
+
+
+def test_an_actor_with_a_due_timer_sleeps_while_others_are_loaded(cluster):
+    system = begin(failure=FailureConfig(backoff_s=0.0))
+    timed, other = (Worker.options(name=name).remote(None) for name in ("timed", "other"))
+    timed.fire_after.tell(0.1)
+    door.get([one.read.remote() for one in (timed, other)])
+    system.snapshot()
+    loads = cluster.withheld["load"] = []
+    cluster.die(actor(cluster, "other"))
+    cluster.until(lambda: loads)
+    cluster.schedule.pass_s(5.0)
+    process = process_of(cluster, "timed")
+    assert process.runner.loading
+    assert process.cell.timers[0].due < cluster.schedule.now_s
+    del cluster.withheld["load"]
+    for load in loads:
+        load()
+    await_life(cluster, system, 2)
+    cluster.schedule.pass_s(1.0)
+    assert door.get(timed.read.remote())[2] == ["fired"]
