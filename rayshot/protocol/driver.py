@@ -31,8 +31,8 @@ message without the actor.
 The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
@@ -69,7 +69,7 @@ driver that was never told: it passes the tag on. The receiver decides for itsel
 class _Retained(NamedTuple):
     """Messages of a channel up to number `last`. They wait for the first `behind` answers in the list.
 
-    They mention these `actors`, of those that the driver made.
+    The first of them mentions these `actors`, of those that the driver made; those behind it wait with it.
     """
 
     last: int
@@ -94,7 +94,7 @@ class _Channel:
     mentions: deque[tuple[int, frozenset[str]]] = field(default_factory=deque)
 
     def number(self, count: int, behind: int) -> list[_Retained]:
-        """Number the next `count` messages. Those from one that mentions actors on are apart from those before it."""
+        """Number the next `count` messages. A message that mentions actors begins a new piece."""
         last, actors, pieces = self.transported + count, frozenset[str](), []
         while self.mentions and self.mentions[0][0] <= last:
             number, mentioned = self.mentions.popleft()
@@ -157,12 +157,14 @@ class Driver:
     """The receivers in the list of answers that have ended in a durable cut, so in all later lives too."""
     _early: list[AnswerArrived] = field(default_factory=list)
     """Answers of later lives."""
-    _made: dict[str, None] = field(default_factory=dict)
-    """The actors that this driver made and whose creations it keeps, in the order in which it made them."""
-    _starting: set[str] = field(default_factory=set)
-    """Those whose creation has not arrived in this life."""
-    _mentioning: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _made: dict[str, int] = field(default_factory=dict)
+    """The actors that this driver made and whose creations it keeps, in the order in which it made them. For each, how
+    many answers stood in the list then: what follows from the actor may be told before its creation is numbered."""
+    _starting: dict[str, int] = field(default_factory=dict)
+    """Those whose creation has not arrived in this life, with numbers that grow in the order of making."""
+    _mentioning: dict[str, list[str]] = field(default_factory=dict)
     """Starting actor -> the receivers whose first unsent message waits for it."""
+    _makings: int = 0
     _calls: RetainedCalls = field(default_factory=RetainedCalls)
 
     def unacknowledged(self, receiver: str) -> int:
@@ -182,9 +184,9 @@ class Driver:
         return not self._early
 
     @property
-    def starting(self) -> set[str]:
+    def starting(self) -> KeysView[str]:
         """The actors that this driver made and whose creations have not arrived in this life."""
-        return self._starting
+        return self._starting.keys()
 
     def missing(self, sent: Mapping[str, int], ended: Collection[str]) -> list[str]:
         """The actors that a cut does not hold, in the order in which this driver made them.
@@ -236,8 +238,8 @@ class Driver:
             case AnswerArrived():
                 return self._answer_arrived(event)
             case ActorMade(name):
-                self._made[name] = None
-                self._starting.add(name)
+                self._made[name] = self._total
+                self._starts(name)
                 return ()
             case ActorsMentioned(receiver, number, actors):
                 self._channels.setdefault(receiver, _Channel()).mentions.append((number, actors))
@@ -275,10 +277,10 @@ class Driver:
         """Assert what holds between any two events, computed again from what is counted here; for tests."""
         assert self._forgotten <= self._confirmed <= self._total, f"the pointer is at {self._confirmed}"
         waiting = {receiver for _, receiver in self._waiting}
-        waiting.update(*(self._mentioning[name] for name in self._mentioning.keys() & self._starting))
+        waiting.update(*(self._mentioning.get(name, ()) for name in self._starting))
         for receiver, channel in self._channels.items():
             assert channel.released <= channel.acknowledged <= channel.transported, f"{receiver}: {channel}"
-            assert channel.released <= channel.sent <= channel.transported or not self.retains, f"{receiver}: {channel}"
+            assert channel.released <= channel.sent <= channel.transported, f"{receiver}: {channel}"
             assert not channel.unsent or receiver in waiting, f"{receiver} waits for nothing: {channel}"
             lasts = [retained.last for retained in channel.retained]
             assert lasts == sorted(set(lasts)), f"{receiver} keeps {lasts}"
@@ -289,7 +291,11 @@ class Driver:
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
         own_run = bool(self._answers) and self._answers[-1][0] == receiver
-        pieces = channel.number(count, self._run if own_run else self._total)
+        pieces = []
+        if channel.transported == 0 and receiver in self._made:
+            pieces, count = channel.number(1, self._made[receiver]), count - 1
+        if count:
+            pieces += channel.number(count, self._run if own_run else self._total)
         if self.retains:
             channel.keep(pieces)
         waits = bool(channel.unsent)
@@ -315,28 +321,34 @@ class Driver:
             if behind > self._confirmed:
                 heappush(self._waiting, (behind, receiver))
                 break
-            if actors and (starting := actors & self._starting):
-                self._mentioning[min(starting)].append(receiver)
+            if actors and (starting := actors & self._starting.keys()):
+                last_made = max(starting, key=self._starting.__getitem__)  # the others start before, as a rule
+                self._mentioning.setdefault(last_made, []).append(receiver)
                 break
             channel.sent = last
             channel.unsent.popleft()
         count = channel.sent - before
         return [SendTagged(receiver, self.incarnation, before + 1, count, self.tags)] if count else []
 
+    def _starts(self, name: str) -> None:
+        self._makings += 1
+        self._starting[name] = self._makings
+
     def _started(self, name: str) -> list[DriverEffect]:
         """An actor has its creation, or needs none any more: messages that mention it may leave."""
-        if name not in self._starting:
+        if self._starting.pop(name, None) is None:
             return []
-        self._starting.remove(name)
         return [effect for receiver in self._mentioning.pop(name, ()) for effect in self._send_unsent(receiver)]
 
     def _acknowledged(self, receiver: str, last: int) -> tuple[DriverEffect, ...]:
         channel = self._channels.get(receiver)
-        if channel is None or last <= channel.acknowledged:  # the receiver has ended, or the driver knew this
+        if channel is None:  # the receiver has ended
             return ()
+        started = self._started(receiver) if last else []
+        if last <= channel.acknowledged:  # a cut that holds it has said so before
+            return tuple(started)
         assert last <= channel.transported, f"{receiver} acknowledged {last}: {channel}"
         channel.acknowledged = last
-        started = self._started(receiver)
         if self.retains:
             return tuple(started)
         channel.released = last
@@ -344,11 +356,10 @@ class Driver:
         return (ReleaseMessages(receiver, last), *started)
 
     def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
-        started = self._started(receiver)
-        if not self.retains:
+        if not self.retains:  # before anything leaves: it may mention itself
             self._channels.pop(receiver, None)
             self._made.pop(receiver, None)
-            return tuple(started)
+        started = self._started(receiver)
         if receiver not in self._channels:
             return tuple(started)
         self._gone.add(receiver)  # for this life: a rollback may undo an end
@@ -409,20 +420,24 @@ class Driver:
         effects: list[DriverEffect] = []
         for receiver in sorted(self._channels.keys() & ended):
             channel = self._channels.pop(receiver)
-            self._made.pop(receiver, None)
             if channel.transported > channel.released:
                 effects.append(ReleaseMessages(receiver, channel.transported))
             self._given.pop(receiver, None)
             if self._seen.pop(receiver, 0):
                 self._over.add(receiver)
             self._gone.add(receiver)
+        for name in self._made.keys() & ended:
+            del self._made[name]
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
         self._calls.forget(cut.received, cut.ended)
         for receiver in self._channels.keys() & cut.received.keys():  # what this life has processed, it has answered
             self._given[receiver] = max(self._given.get(receiver, 0), cut.received[receiver])
-        return self._retire(cut.ended) + self._release_messages(cut.sent, cut.received)
+        effects = self._retire(cut.ended)
+        for name in sorted(self._starting.keys() & cut.ended):
+            effects += self._started(name)
+        return effects + self._release_messages(cut.sent, cut.received)
 
     def _release_messages(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
         """No later life can need messages up to these numbers, or answers of those that are processed."""
@@ -450,9 +465,12 @@ class Driver:
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)
         effects = self._retire(back.ended)
+        self._over.intersection_update(receiver for receiver, _ in self._answers)
         self._given, self._gone = dict(back.received), set(self._over)
         self._confirmed = self._forgotten
-        self._starting = set(self.missing(back.sent, back.ended))
+        self._starting.clear()
+        for name in self.missing(back.sent, back.ended):
+            self._starts(name)
         self._mentioning.clear()
         self._waiting.clear()
         for receiver, channel in self._channels.items():

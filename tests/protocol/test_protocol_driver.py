@@ -2,8 +2,6 @@ import pytest
 
 from rayshot.protocol.driver import ENDED_KEPT_MAX, Driver
 from rayshot.protocol.driver_events import (
-    ActorMade,
-    ActorsMentioned,
     AnswerArrived,
     CallMade,
     CutCommitted,
@@ -379,81 +377,3 @@ def test_a_driver_that_asks_much_keeps_what_no_durable_cut_holds_and_no_more(dri
         if number % 10 == 0:
             driver.handle(CutCommitted(SnapshotId(1, "coordinator", number), {"p": number}, received={"p": number}))
     assert (len(driver._answers), len(driver._channels["p"].retained)) == (0, 0)
-
-
-# Actors that the driver makes -----------------------------------------------------------------------------------------
-
-
-def made(driver, name):
-    """The driver makes an actor, and tells it its creation."""
-    driver.handle(ActorMade(name))
-    return driver.handle(BatchTaken(name, 1))
-
-
-@pytest.fixture(params=[False, True], ids=["retains nothing", "retains"])
-def either(request):
-    return Driver("d", 1, retains=request.param)
-
-
-def test_a_message_that_mentions_an_actor_leaves_behind_its_creation_and_with_all_that_stand_behind_it(either):
-    assert made(either, "p") == (SendTagged("p", 1, 1, 1, ()),)
-    either.handle(ActorsMentioned("q", 3, frozenset("p")))
-    assert either.handle(BatchTaken("q", 5)) == (SendTagged("q", 1, 1, 2, ()),)
-    assert either.handle(BatchTaken("q", 1)) == ()
-    assert either.handle(BatchTaken("r", 1)) == (SendTagged("r", 1, 1, 1, ()),)
-    either.validate()
-    assert either.handle(BatchAcknowledged("p", 1))[-1] == SendTagged("q", 1, 3, 4, ())
-    assert not either.starting
-    either.validate()
-
-
-def test_the_first_message_may_mention_several_and_leaves_when_the_last_of_them_has_started(either):
-    made(either, "p")
-    made(either, "s")
-    either.handle(ActorsMentioned("q", 1, frozenset("ps")))
-    assert either.handle(BatchTaken("q", 1)) == ()
-    for started in ("p", "s"):
-        either.validate()
-        effects = either.handle(BatchAcknowledged(started, 1))
-    assert effects[-1] == SendTagged("q", 1, 1, 1, ())
-
-
-def test_an_actor_that_has_ended_holds_nothing(either):
-    made(either, "p")
-    either.handle(ActorsMentioned("q", 1, frozenset("p")))
-    either.handle(BatchTaken("q", 1))
-    assert either.handle(ReceiverEnded("p")) == (SendTagged("q", 1, 1, 1, ()),)
-
-
-def test_behind_a_rollback_an_actor_that_the_cut_lacks_starts_again_and_holds_what_mentions_it():
-    driver = Driver("d", 1, retains=True)
-    for name in ("p", "s", "t"):
-        made(driver, name)
-        driver.handle(BatchAcknowledged(name, 1))
-    for number, name in enumerate("pst", 1):
-        driver.handle(ActorsMentioned("q", number, frozenset(name)))
-    assert driver.handle(BatchTaken("q", 3)) == (SendTagged("q", 1, 1, 3, ()),)
-    back = {"sent": {"s": 1, "t": 0}, "ended": frozenset("t")}
-    assert driver.missing(**back) == ["p"]
-    effects = driver.handle(SystemRolledBack(2, **back))
-    assert driver.starting == {"p"}
-    assert effects == (ReleaseMessages("t", 1), SendTagged("p", 2, 1, 1, ()))
-    driver.validate()
-    assert driver.handle(BatchAcknowledged("p", 1)) == (SendTagged("q", 2, 1, 3, ()),)
-    driver.handle(CutCommitted(SnapshotId(2, "coordinator", 1), {"p": 1, "s": 1}))
-    assert driver.missing({}, ()) == []
-
-
-def test_what_mentions_an_actor_waits_for_answers_too():
-    driver = Driver("d", 1, retains=True)
-    made(driver, "p")
-    driver.handle(BatchAcknowledged("p", 1))
-    driver.handle(BatchTaken("r", 1))
-    driver.handle(answered("r", 1))
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
-    effects = driver.handle(SystemRolledBack(2, {}))
-    assert [one.receiver for one in effects] == ["p", "r"]
-    assert driver.handle(BatchAcknowledged("p", 1)) == ()  # it has started; the answer is missing
-    assert driver.handle(answered("r", 1, 2)) == (SendTagged("q", 2, 1, 1, ()),)
-    driver.validate()

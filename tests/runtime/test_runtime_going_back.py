@@ -204,6 +204,25 @@ def test_a_mention_that_waits_for_room_holds_its_own_message_and_none_that_other
     assert [messages.last for messages in kept if messages.actors] == [3]
 
 
+def test_an_actor_that_was_told_of_itself_and_ends_before_it_is_known_to_run_leaves_its_driver_whole():
+    with going_back("alice", "bob", heals=False) as world:
+        alice, late = world.handle("alice"), world.cluster.withheld.setdefault("receive", [])
+        made = Thing.options(name="made").remote(1)
+        made.take.tell(2, made)
+        while not late:
+            world.happen()
+        del world.cluster.withheld["receive"]
+        alice.take.tell(3, made)
+        while world.events:
+            world.happen()
+        world.hosts["made"].end()
+        world.port.life.learn_why("made")
+        world.settle()
+        alice.take.tell(4)
+        world.settle()
+        assert world.contents("alice") == [3, 4]
+
+
 def test_an_anonymous_actor_that_is_dropped_ends_in_the_life_that_survives(world, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.wire.dropped_handles.PAUSE_S", 0.0)
     made = Thing.remote(1)

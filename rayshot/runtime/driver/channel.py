@@ -68,10 +68,8 @@ class DriverChannel(SenderChannel):
     Messages up to `transported` are numbered, and kept until the machine releases them: where the system goes back to
     snapshots by itself when a durable one holds them, otherwise when they have arrived. Those up to `ordered` may leave
     in this life, as the machine says, and those up to `handed` have left. While some are between, no new message is
-    numbered.
-
-    `fetch` makes the Ray call that waits for a call's outcome; it is None
-    before the first call. `calls_max` is how many calls may wait for outcomes at once; None: any number.
+    numbered. `fetch` makes the Ray call that waits for a call's outcome; it is None before the first call. `calls_max`
+    is how many calls may wait for outcomes at once; None: any number.
     """
 
     # With more than 30 attributes in its dict, Python looks each of them up slowly.

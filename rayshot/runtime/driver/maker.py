@@ -83,6 +83,7 @@ class Maker:
             raise channel.down.anew()
         channel.calls_max = specification.calls_max
         session.creations.add(name, specification)
+        session.take_news()  # the actor may follow from answers that the program has seen
         session.machine.handle(ActorMade(name))
         channel.put_call(message)
 
