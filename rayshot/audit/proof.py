@@ -7,6 +7,7 @@ from rayshot.audit.document import Document
 from rayshot.audit.equation import check_alignment, check_equation
 from rayshot.audit.findings import Finding, Findings, NoTrace
 from rayshot.audit.history import Traced, forget_strangers, from_common_cut, join
+from rayshot.audit.questions import check_questions
 from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
 from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound, StoreError
@@ -46,6 +47,9 @@ def prove(
     findings.append(_judge("cut equation", lambda: check_equation(document)))
     if any(channel.aligned for channel in document.channels):
         findings.append(_judge("alignment", lambda: check_alignment(document)))
+    asked = _judge("questions", lambda: check_questions(document, snapshot))
+    if asked.detail:
+        findings.append(asked)
     known = list(others)
     try:
         traced = trace_of(snapshot, known)

@@ -59,6 +59,23 @@ def test_traces_say_where_handlers_waited_and_prove_every_cut(cluster):
         assert events[index + 2][:2] == (events[index].sender, ("w0",))  # it goes on, and tells itself to work again
 
 
+def test_a_question_that_a_state_keeps_is_found_on_its_way(cluster):
+    system, gate = begin(), new_gate("gate")
+    server = Server.options(name="server").remote(0.01)
+    keeper, other = (Worker.options(name=name).remote(server) for name in ("keeper", "other"))
+    other.ask_at.tell("gate", 1)
+    keeper.keep_question.tell(other, 5)
+    cluster.settle()
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(0.5)
+    gate.set()
+    thread.join()
+    found = prove(taken[0]).finding("questions")
+    assert (found.holds, found.detail) == (True, "each of 1 questions whose answers states await is on its way once")
+    cluster.schedule.pass_s(1.0)
+    assert [one.name for one in prove(system.snapshot()).findings] == ["cut equation", "trace"]  # it is answered
+
+
 def test_a_timer_that_fires_while_its_actor_is_held_is_traced_once(cluster):
     system, gate = begin(trace=True), new_gate("gate")
     server = Server.options(name="server").remote(0.01)
