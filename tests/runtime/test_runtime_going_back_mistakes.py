@@ -2,9 +2,10 @@
 
 import pytest
 
+from rayshot.protocol.driver import Driver
+from rayshot.protocol.driver_events import ActorsMentioned
 from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.runtime.driver.channel import DriverChannel
-from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.succession import Succession
 from tests.fake.mistakes import Mistakes
 from tests.runtime.going_back import going_back
@@ -48,9 +49,9 @@ def nobody_asks_for_outcomes_again(wrong, ask, self, receiver, handed, present):
     return [] if wrong else ask(self, receiver, handed, present)
 
 
-@mistake(DriverChannel, "_last_free")
-def what_mentions_an_actor_does_not_wait_for_it(wrong, last_free, self):
-    return self.ordered if wrong else last_free(self)
+@mistake(Driver, "handle")
+def what_mentions_an_actor_does_not_wait_for_it(wrong, handle, self, event):
+    return () if wrong and isinstance(event, ActorsMentioned) else handle(self, event)
 
 
 @mistake(Succession, "take_over")
@@ -64,9 +65,9 @@ def an_end_that_was_undone_stays(wrong, take_over, self):
     return done
 
 
-@mistake(Creations, "without")
-def actors_are_not_made_again(wrong, without, self, sent, ended):
-    return {} if wrong else without(self, sent, ended)
+@mistake(Driver, "missing")
+def actors_are_not_made_again(wrong, missing, self, sent, ended):
+    return [] if wrong else missing(self, sent, ended)
 
 
 @mistake(DriverChannel, "release")

@@ -173,6 +173,7 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
         "recording": recording,
         "is_there": None,
         "concluding": None,
+        "tracing": None,
     }
     parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}), "cell": SimpleNamespace(open_calls=[])}
     Worker(SimpleNamespace(**parts))._do_what_waits()
