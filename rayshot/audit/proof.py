@@ -47,9 +47,10 @@ def prove(
     findings.append(_judge("cut equation", lambda: check_equation(document)))
     if any(channel.aligned for channel in document.channels):
         findings.append(_judge("alignment", lambda: check_alignment(document)))
-    asked = _judge("questions", lambda: check_questions(document, snapshot))
-    if asked.detail:
-        findings.append(asked)
+    if all(finding.holds for finding in findings):
+        asked = _judge("questions", lambda: check_questions(document, snapshot))
+        if asked.detail:
+            findings.append(asked)
     known = list(others)
     try:
         traced = trace_of(snapshot, known)

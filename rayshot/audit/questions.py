@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rayshot.audit.document import Document
 from rayshot.audit.findings import Unproved
+from rayshot.errors import Damaged
 from rayshot.snapshots.snapshot import Snapshot
 
 KEY = b"questions"
@@ -46,8 +47,13 @@ def check_ways(
 
 def _awaited(document: Document, snapshot: Snapshot) -> Iterator[tuple[OpenQuestion, str]]:
     for entry in snapshot.manifest.actors:
-        if document.actors[entry.name].born and entry.state is not None and KEY in snapshot.read(entry.state.stream):
-            yield from _open_in(entry.name, snapshot.recorded(entry.name).questions or {})
+        if document.actors[entry.name].born and entry.state is not None:
+            try:
+                awaits = KEY in snapshot.read(entry.state.stream)
+                recorded = snapshot.recorded(entry.name).questions if awaits else None
+            except Damaged:  # what is said of chunks and states covers this
+                continue
+            yield from _open_in(entry.name, recorded or {})
 
 
 def _open_in(caller: str, recorded: object) -> Iterator[tuple[OpenQuestion, str]]:
