@@ -26,8 +26,8 @@ HEAD = """# What the tests run, and where
 A test that fails there and fails at the commit before too is printed, and does not stop the change.
 
 Before tests were left out, `make test` took 36 to 43 minutes on two cores. Then it took 13.5, with 8,870 cases; on a
-slower machine it takes 16.5 to 19 now, with 9,350. The processors are nearly full. The seconds of the cases by room, before
-and behind that cut, in two processes of tests:
+slower machine it takes 16.5 to 19 now, with 9,350. The processors are nearly full. The seconds of the cases by room,
+before and behind that cut, in two processes of tests:
 
 | | runtime | spark | k8s | simulation | examples | benchmarks | ports | cli | store | page, metrics | others |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
