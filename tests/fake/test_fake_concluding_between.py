@@ -215,4 +215,4 @@ def test_deaths_of_several_actors_with_no_snapshot_between_stop_nothing_while_co
         cluster.schedule.pass_s(40.0)
         cluster.die(actor(cluster, f"w{life - 2}"))
         await_life(cluster, system, life)
-    assert len({back.snapshot for back in system.status().recoveries}) == 1  # there was no other one to go back to
+    assert len({back.snapshot for back in system.status().recoveries}) == 1  # no other one was taken

@@ -1,10 +1,16 @@
-"""Facts for a participant that stands alone, as tests tell them, and what follows from them."""
+"""Facts for a participant or a driver that stands alone, as tests tell them, and what follows from them."""
 
+from rayshot.protocol.driver_events import AnswerArrived
 from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverReady, StateCaptured
 from rayshot.protocol.identity import SnapshotId
 
 FIRST = SnapshotId(1, "coordinator", 1)
+
+
+def answered(receiver, number, incarnation=1):
+    """A driver got the answer to this message."""
+    return AnswerArrived((), receiver, number, incarnation)
 
 
 def arrives(machine, first, count, *, sender="p", incarnation=1, markers=(), tags=(), closing=False):

@@ -16,12 +16,9 @@ from rayshot.protocol.driver_events import (
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.retained_calls import RetainedCalls
+from tests.protocol.facts import answered
 
 K = SnapshotId(1, "coordinator", 1)
-
-
-def answered(receiver, number, incarnation=1):
-    return AnswerArrived((), receiver, number, incarnation)
 
 
 @pytest.fixture

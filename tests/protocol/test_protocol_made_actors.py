@@ -6,7 +6,6 @@ from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
     ActorMade,
     ActorsMentioned,
-    AnswerArrived,
     CallMade,
     CutCommitted,
     OutcomeCame,
@@ -16,18 +15,19 @@ from rayshot.protocol.driver_events import (
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.protocol.identity import SnapshotId
-
-K = SnapshotId(1, "coordinator", 1)
-
-
-def answered(receiver, number, incarnation=1):
-    return AnswerArrived((), receiver, number, incarnation)
+from tests.protocol.facts import FIRST, answered
 
 
 def made(driver, name):
     """The driver makes an actor, and tells it its creation."""
     driver.handle(ActorMade(name))
     return driver.handle(BatchTaken(name, 1))
+
+
+def tells_q_of(driver, actors):
+    """The first message to q mentions these actors, whose names are one letter each."""
+    driver.handle(ActorsMentioned("q", 1, frozenset(actors)))
+    return driver.handle(BatchTaken("q", 1))
 
 
 @pytest.fixture(params=[False, True], ids=["retains nothing", "retains"])
@@ -50,8 +50,7 @@ def test_a_message_that_mentions_an_actor_leaves_behind_its_creation_and_with_al
 def test_the_first_message_may_mention_several_and_leaves_when_the_last_of_them_has_started(either):
     made(either, "p")
     made(either, "s")
-    either.handle(ActorsMentioned("q", 1, frozenset("ps")))
-    assert either.handle(BatchTaken("q", 1)) == ()
+    assert tells_q_of(either, "ps") == ()
     for started in ("p", "s"):
         either.validate()
         effects = either.handle(BatchAcknowledged(started, 1))
@@ -60,8 +59,7 @@ def test_the_first_message_may_mention_several_and_leaves_when_the_last_of_them_
 
 def test_an_actor_that_has_ended_holds_nothing(either):
     made(either, "p")
-    either.handle(ActorsMentioned("q", 1, frozenset("p")))
-    either.handle(BatchTaken("q", 1))
+    tells_q_of(either, "p")
     assert either.handle(ReceiverEnded("p")) == (SendTagged("q", 1, 1, 1, ()),)
 
 
@@ -90,8 +88,7 @@ def test_what_mentions_an_actor_waits_for_answers_too():
     driver.handle(BatchAcknowledged("p", 1))
     driver.handle(BatchTaken("r", 1))
     driver.handle(answered("r", 1))
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
+    tells_q_of(driver, "p")
     effects = driver.handle(SystemRolledBack(2, {}))
     assert [one.receiver for one in effects] == ["p", "r"]
     assert driver.handle(BatchAcknowledged("p", 1)) == ()  # it has started; the answer is missing
@@ -102,9 +99,8 @@ def test_what_mentions_an_actor_waits_for_answers_too():
 def test_an_actor_has_started_though_a_cut_that_holds_its_creation_is_told_before_the_acknowledgement():
     driver = Driver("d", 1, retains=True)
     made(driver, "p")
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
-    driver.handle(CutCommitted(K, {"p": 1}))
+    tells_q_of(driver, "p")
+    driver.handle(CutCommitted(FIRST, {"p": 1}))
     assert driver.handle(BatchAcknowledged("p", 1)) == (SendTagged("q", 1, 1, 1, ()),)
 
 
@@ -113,8 +109,7 @@ def test_what_ends_is_sent_nothing_more_though_it_waits_for_itself():
     made(driver, "p")
     driver.handle(ActorsMentioned("p", 2, frozenset("p")))
     driver.handle(BatchTaken("p", 1))
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
+    tells_q_of(driver, "p")
     assert driver.handle(ReceiverEnded("p")) == (SendTagged("q", 1, 1, 1, ()),)
     driver.validate()
 
@@ -122,8 +117,7 @@ def test_what_ends_is_sent_nothing_more_though_it_waits_for_itself():
 def test_a_creation_that_is_numbered_late_waits_for_no_answer_that_follows_from_its_actor():
     driver = Driver("d", 1, retains=True)
     driver.handle(ActorMade("p"))
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
+    tells_q_of(driver, "p")
     driver.handle(CallMade("q", 7, 1))
     driver.handle(ReceiverEnded("q"))
     driver.handle(OutcomeCame("q", 7, (), 1))  # it says that q has ended
@@ -137,9 +131,8 @@ def test_a_creation_that_is_numbered_late_waits_for_no_answer_that_follows_from_
 def test_an_actor_that_has_ended_in_a_cut_is_never_made_again_though_its_creation_was_not_numbered():
     driver = Driver("d", 1, retains=True)
     driver.handle(ActorMade("p"))
-    driver.handle(ActorsMentioned("q", 1, frozenset("p")))
-    driver.handle(BatchTaken("q", 1))
-    effects = driver.handle(CutCommitted(K, {}, ended=frozenset("p")))
+    tells_q_of(driver, "p")
+    effects = driver.handle(CutCommitted(FIRST, {}, ended=frozenset("p")))
     assert effects == (SendTagged("q", 1, 1, 1, ()),)
     assert driver.missing({}, ()) == []
 

@@ -195,8 +195,7 @@ class Outcomes:
                 call_id,
                 sender,
             )
-        given = [fetches.end(key, outcome) for fetches in (self._waiting, self._again)]  # both may wait
-        if any(given):
+        if self._waiting.end(key, outcome) | self._again.end(key, outcome):  # both may wait
             self._stay(sender, call_id, outcome)
         else:
             self._kept[key] = outcome
