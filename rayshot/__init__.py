@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
+    "Event": ("rayshot.primitives.event", "Event"),
     "FailureConfig": ("rayshot.model.configuration", "FailureConfig"),
+    "Lock": ("rayshot.primitives.semaphore", "Lock"),
     "Message": ("rayshot.format.codec", "RecordedMessage"),
+    "Queue": ("rayshot.primitives.queue", "Queue"),
     "Reply": ("rayshot.model.reply", "Reply"),
+    "Semaphore": ("rayshot.primitives.semaphore", "Semaphore"),
     "Snapshot": ("rayshot.snapshots.snapshot", "Snapshot"),
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
     "System": ("rayshot.runtime.opening.system", "System"),
@@ -44,14 +48,19 @@ _HOMES = {
     "_driver_port": ("rayshot.runtime.opening.ports", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
     "_hear": ("rayshot.runtime.opening.ports", "hear"),
+    "_result_of": ("rayshot.runtime.door.door", "get"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 
 __all__ = [
     "ActorHandle",
+    "Event",
     "FailureConfig",
+    "Lock",
     "Message",
+    "Queue",
     "Reply",
+    "Semaphore",
     "Snapshot",
     "SnapshotConfig",
     "System",

@@ -144,7 +144,9 @@ def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
     match row:
         case [str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned)] | [
             str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned), list()
-        ]:  # fmt: skip  # the last element: values beside messages; nothing is proved about them here
+        ] | [
+            str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned), list(), list()
+        ]:  # fmt: skip  # the last ones: values beside messages, calls without an answer; nothing is proved of these
             mailbox, outbox = (None if spans is None else _spans(spans, chunks) for spans in parts)
             return StoredChannel(sender, receiver, sent, arrived, received, mailbox, outbox, aligned)
     raise ValueError(f"{row!r:.100} is not a channel")

@@ -1,7 +1,7 @@
-"""What states ask: a question whose answer a state awaits is on its way exactly once, as itself or as its answer.
+"""What states ask: a question whose answer a state awaits is on its way once: as itself, as its answer, or owed.
 
-A handler that takes a question answers it before its actor records, so no state owes an answer. If the actor that was
-asked has ended, nothing need be on its way.
+A handler that takes a question answers it before its actor records, or the state of its actor says that it owes the
+answer. If the actor that was asked has ended, nothing need be on its way.
 """
 
 from collections import Counter
@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from rayshot.audit.document import Document
 from rayshot.audit.findings import Unproved
-from rayshot.errors import Damaged
+from rayshot.errors import BadState, Damaged
 from rayshot.snapshots.snapshot import Snapshot
+from rayshot.snapshots.state import RecordedState, read_owed, read_questions
 
-KEY = b"questions"
-"""A recorded state that awaits answers has this word, so no other one is read."""
+KEYS = b"questions", b"owed"
+"""A recorded state that awaits or owes answers has one of these words, so no other one is read."""
 
 
 class OpenQuestion(NamedTuple):
@@ -24,12 +25,40 @@ class OpenQuestion(NamedTuple):
     number: int
 
 
+class OwedCall(NamedTuple):
+    """A call that an actor has handled and not answered."""
+
+    owed_by: str
+    caller: str
+    call_id: int
+    number: int
+
+
 def check_questions(document: Document, snapshot: Snapshot) -> str:
     """Returns what was proved; "" if no state awaits an answer. Raises Unproved."""
-    awaited = dict(_awaited(document, snapshot))
+    awaited: dict[OpenQuestion, str] = {}
+    owed: set[OwedCall] = set()
+    for name, recorded in _that_ask_or_owe(document, snapshot):
+        try:
+            awaited |= {OpenQuestion(name, call): callee for call, callee in read_questions(name, recorded.questions)}
+            owed |= {OwedCall(name, *call) for call in read_owed(name, recorded.owed)}
+        except BadState as error:
+            raise Unproved(error.message) from error
+    _check_owed(snapshot, owed)
     if not awaited:
         return ""
-    return check_ways(awaited, Counter(_on_their_way(snapshot, {asked.caller for asked in awaited})), document.ended)
+    on_their_way = Counter(_on_their_way(snapshot, {asked.caller for asked in awaited}))
+    on_their_way.update(OpenQuestion(one.caller, one.call_id) for one in owed)
+    return check_ways(awaited, on_their_way, document.ended)
+
+
+def _check_owed(snapshot: Snapshot, owed: Collection[OwedCall]) -> None:
+    """What the manifest says of calls of drivers that are not answered is what the states say."""
+    in_states = {(one.caller, one.owed_by, one.number) for one in owed}
+    for of, channel in snapshot.channels.items():
+        for number in channel.entry.owed:
+            if (*of, number) not in in_states:
+                raise Unproved(f"the state of {of.receiver} does not owe {of.sender} an answer to message {number}")
 
 
 def check_ways(
@@ -45,26 +74,15 @@ def check_ways(
     return f"each of {len(awaited):,} questions whose answers states await is on its way once"
 
 
-def _awaited(document: Document, snapshot: Snapshot) -> Iterator[tuple[OpenQuestion, str]]:
+def _that_ask_or_owe(document: Document, snapshot: Snapshot) -> Iterator[tuple[str, RecordedState]]:
     for entry in snapshot.manifest.actors:
         if document.actors[entry.name].born and entry.state is not None:
             try:
-                awaits = KEY in snapshot.read(entry.state.stream)
-                recorded = snapshot.recorded(entry.name).questions if awaits else None
+                stream = snapshot.read(entry.state.stream)
+                if any(key in stream for key in KEYS):
+                    yield entry.name, snapshot.recorded(entry.name)
             except Damaged:  # what is said of chunks and states covers this
                 continue
-            yield from _open_in(entry.name, recorded or {})
-
-
-def _open_in(caller: str, recorded: object) -> Iterator[tuple[OpenQuestion, str]]:
-    for number, question in recorded.items() if isinstance(recorded, Mapping) else ((None, None),):
-        match number, getattr(question, "args", None):
-            case int(), (_, str(callee), None):
-                yield OpenQuestion(caller, number), callee
-            case int(), (_, str(), _) | ():  # it has an outcome, or is left out as the state is large
-                pass
-            case _:
-                raise Unproved(f"the questions of {caller} are not laid out as documented")
 
 
 def _on_their_way(snapshot: Snapshot, callers: Collection[str]) -> Iterator[OpenQuestion]:

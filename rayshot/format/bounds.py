@@ -35,6 +35,9 @@ BUFFERS_MAX = 1_000_000
 SLOTS_MAX = 1_000_000
 """Slots of one message, and messages with slots of one channel."""
 
+OWED_MAX = 1_000_000
+"""Calls of one channel without an answer."""
+
 SPANS_MAX = 1_000_000
 """Spans of one blob."""
 

@@ -151,7 +151,8 @@ class ChannelEntry:
     `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent. Each is None exactly
     when its range is empty. Both are msgpack streams of frames `[first, count, body]`. `aligned`: the receiver had
     waited for the sender's marker, so nothing is in flight: `received == sent`. `slots` lists the messages that have
-    slots, in the order of their numbers.
+    slots, in the order of their numbers. `owed` lists the numbers of those received messages that are calls of a
+    driver without an answer, ascending.
     """
 
     sender: str
@@ -163,6 +164,7 @@ class ChannelEntry:
     outbox: Blob | None = None
     aligned: bool = False
     slots: tuple[RecordedSlots, ...] = ()
+    owed: tuple[int, ...] = ()
 
     def blobs(self) -> tuple[Blob, ...]:
         """The blobs of messages: the mailbox, then the outbox, if they exist."""

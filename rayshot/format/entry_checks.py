@@ -13,6 +13,7 @@ from rayshot.format.bounds import (
     CHUNK_BYTES_MAX,
     CHUNKS_MAX,
     METHODS_MAX,
+    OWED_MAX,
     SLOTS_MAX,
     SPANS_MAX,
     check_actor,
@@ -176,6 +177,7 @@ def check_channels(
             _check_blob(blob, f"messages of channel {channel.sender} -> {channel.receiver}", sizes)
         _check_cut(channel)
         _check_slots(channel, sizes)
+        _check_owed(channel)
         pairs.add((channel.sender, channel.receiver))
     if len(pairs) != len(channels):
         raise BadManifest("the manifest lists a channel twice")
@@ -229,6 +231,16 @@ def _check_slots(channel: ChannelEntry, sizes: Sizes) -> None:
                     "or failed"
                 )
             _check_state(slot.content, f"a slot of message {before} of {what}", sizes)
+
+
+def _check_owed(channel: ChannelEntry) -> None:
+    what, before = f"channel {channel.sender} -> {channel.receiver}", 0
+    if channel.owed and not is_driver(channel.sender):
+        raise BadManifest(f"{what} lists calls without an answer: only a driver's channel may")
+    check_length(channel.owed, f"calls without an answer of {what}", OWED_MAX)
+    for number in channel.owed:
+        check_count(number, f"number of a call without an answer of {what}", channel.received, before + 1)
+        before = number
 
 
 def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:

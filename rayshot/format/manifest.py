@@ -16,7 +16,8 @@ number; a reader that meets a higher one than its own stops there. What is numer
     shapes         see `shape_tables`, under "shapes" in `about`
     slots          [number of a message, [[kind, *state], ...]]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
-                    [slots, ...] where any of its messages has them
+                    [slots, ...] where any of its messages has them, or any is a call without an answer, and
+                    [number of such a message, ...] where there is any
     trace          [actor, segment as a blob]
 """
 
@@ -83,8 +84,8 @@ _WITHOUT_RECORDING, _WITH_RECORDING = 9, 12
 """The widths of an actor; with `about` it has a column more."""
 _ABOUT = ("proof", "shapes")
 """The keys of `about`, sorted."""
-_WITH_SLOTS = 9
-"""The width of a channel whose messages have slots; of another one a column less."""
+_CHANNEL = 8
+"""The width of a channel; with slots, and with calls without an answer, it has one or two columns more."""
 _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
 
 # Names of `stats` by which readers and writers decide something; all others are only shown.
@@ -238,7 +239,11 @@ def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
     counters = [channel.sent, channel.arrived, channel.received]
     blobs = [_blob_tree(channel.mailbox, index), _blob_tree(channel.outbox, index)]
     row = [channel.sender, channel.receiver, *counters, *blobs, channel.aligned]
-    return [*row, [_slots_tree(message, index) for message in channel.slots]] if channel.slots else row
+    if channel.slots or channel.owed:
+        row.append([_slots_tree(message, index) for message in channel.slots])
+    if channel.owed:
+        row.append([*channel.owed])
+    return row
 
 
 def _slots_tree(message: RecordedSlots, index: Mapping[str, int]) -> list[Any]:
@@ -364,14 +369,16 @@ def _read_captured(fields: Sequence[Any], chunks: tuple[Chunk, ...]) -> Captured
 
 
 def _read_channel(tree: Any, chunks: tuple[Chunk, ...]) -> ChannelEntry:
-    with_slots = type(tree) is list and len(tree) == _WITH_SLOTS
-    row = _row(tree, _WITH_SLOTS if with_slots else _WITH_SLOTS - 1, "a channel")
-    sender, receiver, sent, arrived, received, mailbox, outbox, aligned = row[: _WITH_SLOTS - 1]
+    longer = min(max(len(tree) - _CHANNEL, 0), 2) if type(tree) is list else 0
+    row = _row(tree, _CHANNEL + longer, "a channel")
+    sender, receiver, sent, arrived, received, mailbox, outbox, aligned = row[:_CHANNEL]
     blobs = _read_blob(mailbox, chunks), _read_blob(outbox, chunks)
-    slots = tuple(_read_slots(item, chunks) for item in _rows(row[-1], "slots of a channel")) if with_slots else ()
-    if with_slots and not slots:
-        raise BadManifest("a channel has an empty list of slots")
-    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs, aligned, slots)
+    slots, owed = (row[_CHANNEL] if longer > 0 else []), (row[_CHANNEL + 1] if longer > 1 else [])
+    if longer and not row[-1]:
+        raise BadManifest("a channel ends with an empty list")
+    read_slots = tuple(_read_slots(item, chunks) for item in _rows(slots, "slots of a channel"))
+    unanswered = tuple(_rows(owed, "calls without an answer"))
+    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs, aligned, read_slots, unanswered)
 
 
 def _read_slots(tree: Any, chunks: tuple[Chunk, ...]) -> RecordedSlots:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import MessageNotSerializable, RayshotError
+from rayshot.errors import ActorExited, MessageNotSerializable, RayshotError
 from rayshot.format.codec import Codec
 
 if TYPE_CHECKING:
@@ -101,6 +101,12 @@ def sendable(error: Exception) -> RayshotError:
     if isinstance(error, RayshotError):
         return error
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
+
+
+def no_answer(codec: Codec, question: Question) -> bytes:
+    """The message to itself by which an actor learns that whom it asked has ended, and answers no more."""
+    error = ActorExited(f"actor {question.callee!r} ended and has not answered", actor=question.callee)
+    return codec.reply(question.call_id, error, ok=False)
 
 
 def encode_reply(codec: Codec, call_id: int, value: object, *, ok: bool) -> bytes:

@@ -3,9 +3,8 @@
 A cell holds the actor's state; its port transports the messages.
 """
 
-import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -23,22 +22,23 @@ from rayshot.model.calls import Continuation, Gathering, Interruption, OpenCall,
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.hooks import HOOKS
-from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
+from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
+from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
 from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
 from rayshot.model.versions import migrate
 from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")
+FORWARD, FORWARD_ERROR = "__forward__", "__forward_error__"
+"""In place of methods: what comes of a call of this actor is its own answer to a call."""
+EXPIRE = "__expire__"
+"""In place of a method: an actor tells itself that the time of a call is up which it owes an answer."""
 AFTER_S_MAX = 10 * 365.25 * 86400.0
 
 
-class CellPort(Port, Protocol):
+class CellPort(Port, AnswerPort, Protocol):
     """What a cell asks of the world around it, besides sending."""
-
-    def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
-        """Send the outcome of a call back to its sender."""
 
     def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """Return when `count` of the questions are answered, or the time is up. What was sent before leaves first."""
@@ -67,54 +67,18 @@ class Timer:
         self.args = args
 
 
-class _Handlers(dict[str, Callable[..., Any]]):
-    """Bound methods by name, looked up once each."""
-
-    def __init__(self, instance: object, methods: Sequence[str], name: str, coroutines: Coroutines) -> None:
-        super().__init__()
-        self._instance = instance
-        self._methods = frozenset(methods) - HOOKS  # older snapshots may have one among the methods
-        self._name = name
-        self._coroutines = coroutines
-        self._is_async = _has_coroutines(instance, methods)
-
-    def __missing__(self, method: str) -> Callable[..., Any]:
-        if method not in self._methods:
-            user_class = type(self._instance)
-            if hasattr(user_class, method) and is_generator(user_class, method):
-                raise generator_called(self._name, method)
-            raise unknown_method(self._name, method, self._methods)
-        found = _to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
-        if hides_generator(type(self._instance), method):
-            found = _refusing_generators(found, self._name, method)
-        bound = self[method] = found
-        return bound
-
-
-class _ToldHandlers(_Handlers):
-    """Handlers that tell the name of each method that is looked up."""
-
-    def __init__(self, tell: Callable[[str], None], *of: Any) -> None:
-        super().__init__(*of)
-        self._tell = tell
-
-    def __getitem__(self, method: str) -> Callable[..., Any]:
-        found = super().__getitem__(method)
-        self._tell(method)
-        return found
-
-
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
     `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel, 0 if
     none is handled: who runs the cell sets this function. `slots` are the values that came beside it. `open_calls`
     are the calls of the running handler that have not left. `questions` are those, by their ids, whose replies are
-    held by a handler, or by the state. `gatherings` wait for several of them. `coroutines` runs `async def`
-    handlers: close it when the actor is gone. `constructing`: the constructor runs, or has failed. `ending`: the
-    actor asked for its end and handles no more messages. `shared`: its code got its own handle, so others may have
-    it. `told` gets the name of each method that is called. `makers` are the drivers of programs with a name that
-    sent its creation. `dead_letters` are the last messages that had no effect; they go where the state goes.
+    held by a handler, or by the state. `gatherings` wait for several of them. `owed` are the calls that were handled
+    and are answered later; `answers_late`: there may be such calls to this actor. `coroutines` runs `async def`
+    handlers: close it when the actor is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor
+    asked for its end and handles no more messages. `shared`: its code got its own handle, so others may have it. `told`
+    gets the name of each method that is called. `makers` are the drivers of programs with a name that sent its
+    creation. `dead_letters` are the last messages that had no effect; they go where the state goes.
     """
 
     def __init__(
@@ -133,6 +97,10 @@ class Cell:
         self.open_calls: list[OpenCall] = []
         self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
         self.gatherings: list[Gathering] = []
+        self.owed = OwedAnswers(name, port)
+        self.answers_late = False
+        self._call_now = 0
+        """The id of the call that is handled now, 0 if none is."""
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
@@ -172,9 +140,10 @@ class Cell:
         sender, method = self.sender, ""
         try:
             method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
+            self._call_now = call_id
             result = self.handlers[method](*args, **kwargs)
-            if issubclass(type(result), Unanswered):  # the caller gets the outcome of that call
-                result = result.get()
+            if issubclass(type(result), Unanswered):
+                self._forward(result)
         except SystemExit:
             self.end()
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
@@ -184,9 +153,47 @@ class Cell:
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")
+            self.owed.numbers.pop((sender, call_id), None)
             self.port.answer(sender, call_id, error, ok=False)
         else:
-            self.port.answer(sender, call_id, result, ok=True)
+            if not self.owed.numbers or (sender, call_id) not in self.owed.numbers:
+                self.port.answer(sender, call_id, result, ok=True)
+        finally:
+            self._call_now = 0
+
+    def owe(self, timeout_s: float | None = None, otherwise: object = None) -> CallKey:
+        """The call that is handled now is answered later; returns its caller and its id, 0 if no call is handled.
+
+        See `answer_later`.
+        """
+        key = self.sender, self._call_now
+        if self._call_now:
+            if timeout_s is not None:
+                self._set_timer(timeout_s, EXPIRE, (*key, otherwise))
+            self.owed.add(key, self.number_now())
+        return key
+
+    def answer_owed(self, key: CallKey, value: object, *, ok: bool) -> None:
+        """Answer such a call; does nothing if it was answered."""
+        self.owed.give(key, value, ok=ok)
+        if self.timers:
+            self.timers = [one for one in self.timers if one.method != EXPIRE or one.args[:2] != key]
+
+    def _forward(self, reply: Any) -> None:
+        """The outcome of a call of this actor is the answer to the call that is handled now."""
+        reply.become_question(self)
+        question = reply.question
+        key = self.owe()
+        if question.is_answered:
+            ok, value = self.outcome_of(question)
+            self.owed.give(key, value, ok=ok)
+        else:
+            self.gatherings.append(Gathering((question,), {question.call_id}, FORWARD, FORWARD_ERROR, (key,)))
+
+    @property
+    def forwarded(self) -> list[Question]:
+        """The calls whose outcomes are answers of this actor."""
+        return [one.questions[0] for one in self.gatherings if one.method == FORWARD]
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         if call_id < 0:
@@ -263,20 +270,24 @@ class Cell:
     def to_completion(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """A method of this actor; if it is `async def`, a function that calls it and waits for its end."""
         assert self.specification is not None
-        is_async = _has_coroutines(self.instance, self.specification.methods)
-        return _to_completion(method, self.coroutines, is_async=is_async)
+        is_async = has_coroutines(self.instance, self.specification.methods)
+        return to_completion(method, self.coroutines, is_async=is_async)
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
+        self.answers_late = may_answer_late(user_class)
         self._look_up(specification)
         self.specification = specification
 
     def _look_up(self, specification: ActorSpecification) -> None:
         of = self.instance, specification.methods, self.name, self.coroutines
-        self.handlers = _Handlers(*of) if self.told is None else _ToldHandlers(self.told, *of)
+        self.handlers = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end
+        self.handlers[EXPIRE] = lambda caller, call_id, value=None: self.owed.give((caller, call_id), value, ok=True)
+        self.handlers[FORWARD] = lambda results, key: self.owed.give(key, results[0], ok=True)
+        self.handlers[FORWARD_ERROR] = lambda error, key: self.owed.give(key, error, ok=False)
 
     def drop(self) -> None:
         """Let go of the user's object: the actor goes back to a snapshot, and another object takes its place."""
@@ -337,15 +348,17 @@ class Cell:
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
+        self._set_timer(seconds, self.own_method(method), args)
+
+    def _set_timer(self, seconds: float, method: str, args: tuple[Any, ...]) -> None:
         try:
             due, fits = self._clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
         except TypeError:  # no number
             fits = False
         if not fits:
             raise ConfigError(f"a timer cannot be due in {seconds!r} seconds: give 0 or more, at most {AFTER_S_MAX:g}")
-        name = self.own_method(method)
-        self.port.codec.tell(name, args)
-        self.timers.append(Timer(due, name, args))
+        self.port.codec.tell(method, args)
+        self.timers.append(Timer(due, method, args))
 
     def next_due(self) -> float | None:
         """When the next timer is due; None if none is set."""
@@ -410,6 +423,7 @@ class Cell:
             **({"callees": callees} if callees else {}),
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
+            **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
 
@@ -436,6 +450,7 @@ class Cell:
         self._next_call = state["next_call"]
         self.questions.update(state.get("questions", {}))
         self.gatherings = list(state.get("gatherings", ()))
+        self.owed.load(state.get("owed", {}))
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))
@@ -443,40 +458,5 @@ class Cell:
             self.end()
 
 
-def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -> Callable[..., Any]:
-    """The handler, changed to raise if it returns a generator; no code of the generator has run by then."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        result = handler(*args, **kwargs)
-        if isinstance(result, (Generator, AsyncGenerator)):
-            raise generator_called(actor, method)
-        return result
-
-    return call
-
-
 def _bare(user_class: Any) -> Any:
     return user_class.__new__(user_class)
-
-
-def _has_coroutines(instance: object, methods: Sequence[str]) -> bool:
-    """Whether any handler is `async def`. Only then does the event loop run, and only then can tasks start on it."""
-    return any(inspect.iscoroutinefunction(getattr(type(instance), name, None)) for name in methods)
-
-
-def _to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_async: bool) -> Callable[..., Any]:
-    """The method itself; if it is `async def`, a function that calls it and waits for its end.
-
-    In a class with async handlers a plain handler may leave a task behind; that is checked when it returns.
-    """
-    if inspect.iscoroutinefunction(method):
-        return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))
-    if not is_async:
-        return method
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        result = method(*args, **kwargs)
-        coroutines.end_plain()
-        return result
-
-    return call

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from rayshot.format.codec import Codec
+from rayshot.model.calls import Unanswered
 from rayshot.model.specification import ActorSpecification
 
 
@@ -55,6 +56,18 @@ class Port(Protocol):
 
     def handle_of(self, name: str) -> Any:
         """This process's ActorHandle of the actor `name`."""
+
+
+def result_of(reference: Any) -> Any:
+    """Wait for the outcome of a call of this process, whatever it is: an actor's, a program's, or a test's.
+
+    Raises what the called handler raised, and as `rayshot.get` and `ray.get`.
+    """
+    if issubclass(type(reference), Unanswered):  # a Reply says that it is of another class
+        return reference.get()
+    import rayshot  # noqa: PLC0415 - only the runtime knows Ray
+
+    return rayshot._result_of(reference)  # noqa: SLF001
 
 
 _find_port: list[Callable[[], Port | None]] = []

@@ -19,7 +19,7 @@ from rayshot.format.codec import Frame, RecordedMessage
 from rayshot.protocol.identity import Channel, SnapshotId, is_driver
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.snapshot import Snapshot
-from rayshot.snapshots.state import ActorInfo, PendingCall, SetTimer, read_calls, read_timers
+from rayshot.snapshots.state import ActorInfo, PendingCall, SetTimer, read_calls, read_owed, read_questions, read_timers
 
 TIMER = "timer"
 OF_THE_STORE = (Damaged, EncryptionKeyNeeded, Incompatible, SnapshotNotFound, StoreError, Untrusted)
@@ -180,9 +180,13 @@ class GlobalState:
     def questions(self, name: str) -> Mapping[int, str]:
         """The calls of that actor whose replies its state holds without an outcome: ids below 0 -> the actor called."""
         if name not in self._questions:
-            found = self._snapshot.recorded(name).questions or {}
-            self._questions[name] = {n: one.args[1] for n, one in found.items() if one.args and not one.args[2]}
+            self._questions[name] = dict(read_questions(name, self._snapshot.recorded(name).questions))
         return self._questions[name]
+
+    def owed(self, name: str) -> frozenset[tuple[str, int]]:
+        """The calls that this actor has handled and not answered: the caller, and its number for the call."""
+        owed = read_owed(name, self._snapshot.recorded(name).owed)
+        return frozenset((caller, call_id) for caller, call_id, _ in owed)
 
     def has_raised(self, error: BaseException) -> bool:
         """Whether reading this snapshot raised exactly this error, rather than the predicate."""

@@ -9,7 +9,9 @@ from rayshot.snapshots.relation import some_of
 
 
 class Wait(NamedTuple):
-    """A reply that `caller` awaits. `where` says what is in flight for it: the request, the reply, or nothing.
+    """A reply that `caller` awaits. `where` says what is on its way: the request, the reply, or nothing.
+
+    It may also be owed: the callee has handled the request, and will reply later.
 
     `callee` is None if an older rayshot recorded the call.
     """
@@ -24,7 +26,7 @@ class Wait(NamedTuple):
         return f"{self.caller}.{self.method} awaits {self.callee or 'somebody'}"
 
 
-REQUEST, REPLY, NOTHING = "request", "reply", "nothing"
+REQUEST, REPLY, OWED, NOTHING = "request", "reply", "owed", "nothing"
 KEPT = "(a reply that is kept)"
 """In place of the method that gets it."""
 
@@ -34,19 +36,21 @@ def waits(state: GlobalState) -> list[Wait]:
     pending = [(actor.name, call.number, call.callee, call.method) for actor in state.born() for call in actor.calls]
     born = [name for name, actor in state.actors.items() if actor.status == "born"]
     pending += [(name, number, callee, KEPT) for name in born for number, callee in state.questions(name).items()]
-    moving = dict(_moving(state)) if pending else {}
+    known = {key: OWED for name in born for key in state.owed(name)} if pending else {}
+    known |= _moving(state) if pending else {}
     return [
-        Wait(caller, callee, number, method, moving.get((caller, number), NOTHING))
+        Wait(caller, callee, number, method, known.get((caller, number), NOTHING))
         for caller, number, callee, method in pending
     ]
 
 
 def lost_reply() -> Property:
-    """Some actor awaits a reply that can never come: neither its request nor the reply is in flight.
+    """Some actor awaits a reply that never comes: neither its request nor the reply is in flight, and nobody owes it.
 
-    A handler that takes a request sends its reply in the same step: if neither is in flight, nobody owes the reply any
-    more. This happens if the callee ended before it took the request. It stays so until the caller ends, as then nobody
-    awaits the reply any more. So it is stable as long as no actor ends while it awaits a reply.
+    A handler that takes a request sends its reply in the same step, or its actor's state says that it owes it. If none
+    of this is so, the reply never comes: the callee ended before it took the request, for example. It stays so until
+    the caller ends, as then nobody awaits the reply any more. So it is stable as long as no actor ends while it awaits
+    a reply.
 
     If an older rayshot recorded the call, without the name of the callee, the answer is unknown, unless the request or
     the reply is seen.

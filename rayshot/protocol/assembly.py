@@ -103,7 +103,7 @@ def _cut(channel: Channel, sent: int, released: int, receiver: Record | None) ->
             released=released,
             arrived=arrived,
         )
-    return ChannelCut(channel, sent, arrived, received)
+    return ChannelCut(channel, sent, arrived, received, receiver.owed.get(channel.sender, ()) if receiver else ())
 
 
 def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:

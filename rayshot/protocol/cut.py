@@ -19,13 +19,15 @@ class ChannelCut:
 
     Of these, received+1 .. arrived were in the receiver's mailbox and come with its record; the rest come with the
     sender's. Raises InconsistentCut unless 0 <= received <= arrived <= sent: an empty range would hide an orphan, a
-    message that was received but never sent.
+    message that was received but never sent. `owed` are the numbers of the sender's calls, of those received, that are
+    not answered, if the sender is a driver: answers to actors are messages.
     """
 
     channel: Channel
     sent: int
     arrived: int
     received: int
+    owed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.received <= self.arrived <= self.sent:

@@ -9,13 +9,15 @@ Otherwise messages of different channels could change their order, and a payment
 account.
 
 For (c) the machine has a list of all answers that the driver saw, in the order in which they came. Each kept message
-has a place in this list: it waits for the answers before its place. Answers of its own receiver after the last answer
-of another process do not count, because a receiver handles the messages of a channel in their order anyway.
+has a place in this list: it waits for the answers before its place. Prompt answers of its own receiver at the end of
+the list do not count, because a receiver handles the messages of a channel in their order anyway. A late answer counts:
+its receiver may owe it still when it handles what came after the call.
 
 In a new life a pointer goes through the list. It passes an answer if the restored cut holds it, if it comes again, or
 if it cannot come, because its receiver ended. The driver sends a message when the pointer has reached its place. The
-order in which the driver had sent everything meets all these conditions, so nothing waits for ever. In a healthy system
-the pointer is always at the end of the list, and nothing waits.
+order in which the driver had sent everything meets all these conditions, so nothing waits for ever; only a late answer
+may not come again, if what it waits for comes to somebody else in the new life. The receiver then says that it has
+waited long enough. In a healthy system the pointer is always at the end of the list, and nothing waits.
 
 A driver may be able to keep no more, while no snapshot succeeds. Then it offers to evict messages that have arrived
 and answers that were given in this life. If the system agrees, it goes back to no cut without them.
@@ -35,9 +37,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import islice
 from typing import NamedTuple, assert_never
 
+from rayshot.protocol.answer_order import AnswerOrder
 from rayshot.protocol.driver_events import (
     ActorMade,
     ActorsMentioned,
@@ -57,7 +59,7 @@ from rayshot.protocol.driver_events import (
     SystemRolledBack,
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Owed, SnapshotId
 from rayshot.protocol.retained_calls import RetainedCalls
 from rayshot.protocol.tombstones import Tombstones
 
@@ -137,24 +139,10 @@ class Driver:
     _channels: dict[str, _Channel] = field(default_factory=dict)
     _tags: dict[SnapshotId, None] = field(default_factory=dict)
     _tombstones: Tombstones = field(default_factory=lambda: Tombstones(ENDED_KEPT_MAX))
-    _answers: deque[tuple[str, int]] = field(default_factory=deque)
-    """The answers that the driver saw and no durable cut holds: receiver, and number of the message."""
-    _forgotten: int = 0
-    """The number of answers that stood before these."""
-    _confirmed: int = 0
-    """The place of the pointer: how many answers this life has given again, the forgotten ones included."""
-    _run: int = 0
-    """The place of the first of the answers at the end of the list that are all of one receiver."""
+    _order: AnswerOrder = field(default_factory=AnswerOrder)
+    """The answers that the driver saw and no durable cut holds, and how many this life has given again."""
     _waiting: list[tuple[int, str]] = field(default_factory=list)
     """A heap of the channels with unsent messages: the place that the pointer must reach, and the receiver."""
-    _seen: dict[str, int] = field(default_factory=dict)
-    """Receiver -> the highest number that was ever seen answered."""
-    _given: dict[str, int] = field(default_factory=dict)
-    """Receiver -> the highest number that is answered in this life."""
-    _gone: set[str] = field(default_factory=set)
-    """The receivers that have ended in this life."""
-    _over: set[str] = field(default_factory=set)
-    """The receivers in the list of answers that have ended in a durable cut, so in all later lives too."""
     _early: list[AnswerArrived] = field(default_factory=list)
     """Answers of later lives."""
     _made: dict[str, int] = field(default_factory=dict)
@@ -208,23 +196,26 @@ class Driver:
     def offer(self) -> EvictionOffer:
         """What this driver could evict now. Of a receiver that has ended in this life that is all that was sent."""
         lasts = {
-            receiver: channel.sent if receiver in self._gone else channel.acknowledged
+            receiver: channel.sent if receiver in self._order.gone else channel.acknowledged
             for receiver, channel in self._channels.items()
         }
-        given = islice(self._answers, self._confirmed - self._forgotten)
+        given, received = {*self._order.given}, dict[str, int]()
+        for receiver, number in given:
+            received[receiver] = max(received.get(receiver, 0), number)
+        owed = {
+            receiver: [n for n in self._calls.numbers(receiver) if n < last and (receiver, n) not in given]
+            for receiver, last in received.items()
+        }
         return EvictionOffer(
             {receiver: last for receiver, last in lasts.items() if last > self._channels[receiver].released},
-            dict(given),  # of each receiver the last one, which has the highest number
+            received,
+            {receiver: numbers for receiver, numbers in owed.items() if numbers},
         )
 
     @property
     def awaits(self) -> tuple[str, int] | None:
         """The answer for which messages wait now: receiver, and number of the answered message; None if none wait."""
-        return None if self._confirmed == self._total else self._answers[self._confirmed - self._forgotten]
-
-    @property
-    def _total(self) -> int:
-        return self._forgotten + len(self._answers)
+        return self._order.awaited
 
     def handle(self, event: DriverEvent) -> tuple[DriverEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
@@ -238,7 +229,7 @@ class Driver:
             case AnswerArrived():
                 return self._answer_arrived(event)
             case ActorMade(name):
-                self._made[name] = self._total
+                self._made[name] = self._order.end
                 self._starts(name)
                 return ()
             case ActorsMentioned(receiver, number, actors):
@@ -266,8 +257,8 @@ class Driver:
             case OfferTaken(incarnation, offer):
                 if incarnation != self.incarnation:
                     return ()
-                self._calls.forget(offer.received, ())
-                return tuple(self._release_messages(offer.sent, offer.received))
+                self._calls.forget(offer.received, offer.owed, ())
+                return tuple(self._release_messages(offer.sent, offer.received, offer.owed))
             case SystemRolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
@@ -275,7 +266,7 @@ class Driver:
 
     def validate(self) -> None:
         """Assert what holds between any two events, computed again from what is counted here; for tests."""
-        assert self._forgotten <= self._confirmed <= self._total, f"the pointer is at {self._confirmed}"
+        self._order.validate()
         waiting = {receiver for _, receiver in self._waiting}
         waiting.update(*(self._mentioning.get(name, ()) for name in self._starting))
         for receiver, channel in self._channels.items():
@@ -284,18 +275,15 @@ class Driver:
             assert not channel.unsent or receiver in waiting, f"{receiver} waits for nothing: {channel}"
             lasts = [retained.last for retained in channel.retained]
             assert lasts == sorted(set(lasts)), f"{receiver} keeps {lasts}"
-        listed = {receiver for receiver, _ in self._answers}
-        assert self._over <= listed, f"{self._over - listed} have ended, and nothing waits for their answers"
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
-        own_run = bool(self._answers) and self._answers[-1][0] == receiver
         pieces = []
         if channel.transported == 0 and receiver in self._made:
             pieces, count = channel.number(1, self._made[receiver]), count - 1
         if count:
-            pieces += channel.number(count, self._run if own_run else self._total)
+            pieces += channel.number(count, self._order.place(receiver))
         if self.retains:
             channel.keep(pieces)
         waits = bool(channel.unsent)
@@ -305,7 +293,7 @@ class Driver:
     def _send_ready(self) -> list[DriverEffect]:
         """Send all messages whose place the pointer has reached."""
         effects: list[DriverEffect] = []
-        while self._waiting and self._waiting[0][0] <= self._confirmed:
+        while self._waiting and self._waiting[0][0] <= self._order.confirmed:
             _, receiver = heappop(self._waiting)
             effects += self._send_unsent(receiver)
         return effects
@@ -318,7 +306,7 @@ class Driver:
         before = channel.sent
         while channel.unsent:
             last, behind, actors = channel.unsent[0]
-            if behind > self._confirmed:
+            if behind > self._order.confirmed:
                 heappush(self._waiting, (behind, receiver))
                 break
             if actors and (starting := actors & self._starting.keys()):
@@ -362,7 +350,7 @@ class Driver:
         started = self._started(receiver)
         if receiver not in self._channels:
             return tuple(started)
-        self._gone.add(receiver)  # for this life: a rollback may undo an end
+        self._order.gone.add(receiver)  # for this life: a rollback may undo an end
         return (*started, *self._confirm())
 
     def _outcome_came(self, came: OutcomeCame) -> tuple[DriverEffect, ...]:
@@ -374,7 +362,7 @@ class Driver:
         channel = self._channels.get(came.receiver)
         if channel is None or number > channel.transported:
             number = 0  # a receiver that has ended answers what was not sent to it yet
-        return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life))
+        return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life, came.late))
 
     def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
         if answer.incarnation > self.incarnation and self.retains:
@@ -384,22 +372,12 @@ class Driver:
         receiver, number = answer.receiver, answer.number
         if not self.retains or number == 0 or receiver not in self._channels:
             return ()
-        if number > self._seen.get(receiver, 0):
-            self._seen[receiver] = number
-            if not self._answers or self._answers[-1][0] != receiver:
-                self._run = self._total
-            self._answers.append((receiver, number))
-        if answer.incarnation == self.incarnation:
-            self._given[receiver] = max(self._given.get(receiver, 0), number)
+        self._order.add(receiver, number, late=answer.late, of_this_life=answer.incarnation == self.incarnation)
         return tuple(self._confirm())
 
     def _confirm(self) -> list[DriverEffect]:
         """Move the pointer, and send what waited for this."""
-        while (awaited := self.awaits) is not None:
-            receiver, number = awaited
-            if self._given.get(receiver, 0) < number and receiver not in self._gone:
-                break
-            self._confirmed += 1
+        self._order.advance()
         return self._send_ready()
 
     def _hear(self, tags: tuple[SnapshotId, ...]) -> None:
@@ -422,25 +400,21 @@ class Driver:
             channel = self._channels.pop(receiver)
             if channel.transported > channel.released:
                 effects.append(ReleaseMessages(receiver, channel.transported))
-            self._given.pop(receiver, None)
-            if self._seen.pop(receiver, 0):
-                self._over.add(receiver)
-            self._gone.add(receiver)
+            self._order.retire(receiver)
         for name in self._made.keys() & ended:
             del self._made[name]
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
-        self._calls.forget(cut.received, cut.ended)
-        for receiver in self._channels.keys() & cut.received.keys():  # what this life has processed, it has answered
-            self._given[receiver] = max(self._given.get(receiver, 0), cut.received[receiver])
+        self._calls.forget(cut.received, cut.owed, cut.ended)
+        self._order.hold(self._channels.keys(), cut.received, cut.owed)
         effects = self._retire(cut.ended)
         for name in sorted(self._starting.keys() & cut.ended):
             effects += self._started(name)
-        return effects + self._release_messages(cut.sent, cut.received)
+        return effects + self._release_messages(cut.sent, cut.received, cut.owed)
 
-    def _release_messages(self, sent: Mapping[str, int], received: Mapping[str, int]) -> list[DriverEffect]:
-        """No later life can need messages up to these numbers, or answers of those that are processed."""
+    def _release_messages(self, sent: Mapping[str, int], received: Mapping[str, int], owed: Owed) -> list[DriverEffect]:
+        """No later life can need messages up to these numbers, or answers of those that are processed and not owed."""
         effects: list[DriverEffect] = []
         for receiver, n in sent.items():
             channel = self._channels.get(receiver)
@@ -448,16 +422,7 @@ class Driver:
                 channel.release(n)
                 self._made.pop(receiver, None)
                 effects.append(ReleaseMessages(receiver, n))
-        while self._answers:
-            receiver, number = self._answers[0]
-            if number > received.get(receiver, 0) and receiver not in self._over:
-                break
-            self._answers.popleft()
-            self._forgotten += 1
-        if self._over:
-            self._over.intersection_update(receiver for receiver, _ in self._answers)
-        self._gone &= self._channels.keys() | self._over
-        self._confirmed = max(self._confirmed, self._forgotten)
+        self._order.release(received, owed, self._channels.keys())
         return effects + self._confirm()
 
     def _roll_back(self, back: SystemRolledBack) -> list[DriverEffect]:
@@ -465,9 +430,8 @@ class Driver:
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)
         effects = self._retire(back.ended)
-        self._over.intersection_update(receiver for receiver, _ in self._answers)
-        self._given, self._gone = dict(back.received), set(self._over)
-        self._confirmed = self._forgotten
+        self._order.roll_back()
+        self._order.hold(self._channels.keys(), back.received, back.owed)
         self._starting.clear()
         for name in self.missing(back.sent, back.ended):
             self._starts(name)
@@ -480,7 +444,7 @@ class Driver:
             if channel.unsent:
                 heappush(self._waiting, (channel.unsent[0].behind, receiver))
         early, self._early = self._early, []
-        self._calls.forget(back.received, back.ended)
+        self._calls.forget(back.received, back.owed, back.ended)
         self._calls.roll_back({(one.receiver, one.number) for one in early if one.incarnation >= self.incarnation})
         effects += self._confirm()
         return effects + [effect for answer in early for effect in self._answer_arrived(answer)]

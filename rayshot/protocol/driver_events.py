@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Owed, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +12,15 @@ class AnswerArrived:
     """An answer came from a process; `tags` are the snapshots that were open there.
 
     It answers message `number` to `receiver`, and was given in the life `incarnation` of the system. Number 0: an
-    answer that a program cannot see, such as the acknowledgement of a batch.
+    answer that a program cannot see, such as the acknowledgement of a batch. `late`: the receiver may answer such a
+    call after later ones.
     """
 
     tags: tuple[SnapshotId, ...]
     receiver: str = ""
     number: int = 0
     incarnation: int = 1
+    late: bool = False
 
     def __post_init__(self) -> None:
         assert self.number >= 0, f"number is {self.number}, not at least 0"
@@ -57,13 +59,14 @@ class CallMade:
 class OutcomeCame:
     """The outcome of a call came, given in the life `incarnation`, with the snapshots that were open there.
 
-    Life 0: the outcome does not say, so it is that in which it was asked for.
+    Life 0: the outcome does not say, so it is that in which it was asked for. `late` as in AnswerArrived.
     """
 
     receiver: str
     call_id: int
     tags: tuple[SnapshotId, ...] = ()
     incarnation: int = 0
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +89,15 @@ class MessagesHanded:
 class CutCommitted:
     """A durable snapshot that advances holds all messages up to these numbers, keyed by receiver.
 
-    `received` says up to which numbers they are processed there. Messages to `ended` processes that were not processed
-    stay dead letters for ever.
+    `received` says up to which numbers they are processed there, and `owed` which calls among these are not answered.
+    Messages to `ended` processes that were not processed stay dead letters for ever.
     """
 
     snapshot: SnapshotId
     sent: Mapping[str, int]
     ended: frozenset[str] = frozenset()
     received: Mapping[str, int] = field(default_factory=dict)
+    owed: Owed = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_numbers(self.sent, self.received)
@@ -103,14 +107,15 @@ class CutCommitted:
 class SystemRolledBack:
     """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
 
-    `received` says up to which numbers the cut has the messages processed. The `ended` processes have ended in it, and
-    nothing is sent to them again.
+    `received` and `owed` are as in CutCommitted. The `ended` processes have ended in the cut, and nothing is sent to
+    them again.
     """
 
     incarnation: int
     sent: Mapping[str, int]
     ended: frozenset[str] = frozenset()
     received: Mapping[str, int] = field(default_factory=dict)
+    owed: Owed = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
@@ -124,10 +129,14 @@ def _check_numbers(*several: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvictionOffer:
-    """What a driver could evict: by receiver, messages that arrived in this life, and answers given in it."""
+    """What a driver could evict: by receiver, messages that arrived in this life, and answers given in it.
+
+    Of the calls up to `received`, those that are `owed` are not answered.
+    """
 
     sent: Mapping[str, int]
     received: Mapping[str, int]
+    owed: Owed = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

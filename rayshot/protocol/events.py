@@ -39,12 +39,16 @@ class SnapshotRequested:
 
 @dataclass(frozen=True, slots=True)
 class StateCaptured:
-    """The state was captured between two handlers; these were the last numbers sent and processed per channel then."""
+    """The state was captured between two handlers; these were the last numbers sent and processed per channel then.
+
+    `owed` are, per driver, the numbers of its calls that were processed and not answered then.
+    """
 
     snapshot: SnapshotId
     born: bool
     sent: Mapping[str, int]
     received: Mapping[str, int]
+    owed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

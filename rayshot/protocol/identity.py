@@ -3,7 +3,8 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rayshot.errors import ConfigError
@@ -54,6 +55,12 @@ class Channel(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.sender} -> {self.receiver}"
+
+
+Owed = Mapping[str, Collection[int]]
+"""By receiver: the numbers of calls that it has processed and not answered yet. Another handler will answer them."""
+
+NOTHING_OWED: Owed = MappingProxyType({})
 
 
 class SnapshotId(NamedTuple):

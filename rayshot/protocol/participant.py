@@ -420,20 +420,19 @@ class Participant:
                 transported[receiver] = channel.transported
                 released[receiver] = channel.kept_from.get(captured.snapshot, channel.acknowledged)
         environment, closed = recorder.fix_channels(self._arrived, self._closed_at)
+        counters = sent, transported, released, dict(captured.received)
         return Record(
             captured.snapshot,
             self.name,
             captured.born,
-            sent,
-            transported,
-            released,
-            dict(captured.received),
+            *counters,
             environment,
             closed=closed,
             aligned=recorder.aligned(captured.received, self._closed_at),
             overlaps=tuple(k for k, other in self._recorders.items() if other.recorded and other is not recorder),
             arrived=recorder.mailbox_ends(self._arrived, captured.received),
             forgotten=len(self._forgotten),
+            owed={driver: numbers for driver, numbers in captured.owed.items() if driver in environment},
         )
 
     # Ending ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ class Record:
     `aligned` are the inputs of an aligned snapshot with every message processed that was sent before their markers.
     `overlaps` are the snapshots that this process had recorded before without knowing their end.
     `forgotten` counts the dead drivers whose counters this process had forgotten in this life.
+    `owed[d]` are the numbers of those messages up to `received[d]` that are calls of a living driver without an answer.
 
     A record that breaks these rules cannot be built, nor one with `received[p]` above p's `arrived`, `closed` or
     `environment`.
@@ -40,6 +41,7 @@ class Record:
     aligned: tuple[str, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0
+    owed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sent, transported, received = self.sent, self.transported, self.received
@@ -48,6 +50,8 @@ class Record:
         for ends in (self.arrived, self.closed, self.environment):
             for p, n in ends.items():
                 assert 0 <= received.get(p, 0) <= n, f"received {received.get(p, 0)}, {self} from {p!r}"
+        for driver, numbers in self.owed.items():
+            assert 0 < min(numbers) <= max(numbers) <= received.get(driver, 0), f"{self} owes {driver!r} {numbers}"
 
     @property
     def sent_by_drivers(self) -> dict[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import NOTHING_OWED, Owed, SnapshotId
 from rayshot.protocol.poison import Caution, MessageId, Poison
 
 TIMES_MAX = 100
@@ -261,8 +261,8 @@ class PauseOver:
 class Evicted:
     """A driver evicts messages that no durable snapshot holds, so no life can go on from a cut that lacks them.
 
-    By receiver: messages up to `sent` are kept no longer, and the answers up to `received` are forgotten. What
-    several of these say of one driver adds up. `at` is the Unix time of the first one.
+    By receiver: messages up to `sent` are kept no longer, and the answers up to `received` are forgotten, but not of
+    those calls that are `owed`. What several of these say of one driver adds up. `at` is the Unix time of the first.
     """
 
     life: int
@@ -270,14 +270,21 @@ class Evicted:
     sent: Mapping[str, int]
     received: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
+    owed: Owed = field(default_factory=dict)
 
-    def is_held(self, sent: Mapping[str, int], received: Mapping[str, int], ended: Collection[str]) -> bool:
+    def is_held(
+        self, sent: Mapping[str, int], received: Mapping[str, int], ended: Collection[str], owed: Owed = NOTHING_OWED
+    ) -> bool:
         """Whether a cut holds all of this, by its numbers of this driver and the processes that had ended."""
         pairs = ((self.sent, sent), (self.received, received))
         return all(
             receiver in ended or held.get(receiver, 0) >= number
             for needed, held in pairs
             for receiver, number in needed.items()
+        ) and all(
+            receiver in ended or number > self.received.get(receiver, 0) or number in self.owed.get(receiver, ())
+            for receiver, numbers in owed.items()
+            for number in numbers
         )
 
     def and_before(self, earlier: "Evicted | None") -> "Evicted":
@@ -286,7 +293,14 @@ class Evicted:
             return self
         assert earlier.driver == self.driver, f"{earlier.driver} is not {self.driver}"
         sent, received = _highest(earlier.sent, self.sent), _highest(earlier.received, self.received)
-        return replace(earlier, sent=sent, received=received)
+        owed = {receiver: numbers for receiver in received if (numbers := self._still_owed(earlier, receiver))}
+        return replace(earlier, sent=sent, received=received, owed=owed)
+
+    def _still_owed(self, earlier: "Evicted", receiver: str) -> list[int]:
+        """The calls of which neither of the two forgets the answer."""
+        last, before = self.received.get(receiver, 0), earlier.received.get(receiver, 0)
+        ours, theirs = self.owed.get(receiver, ()), earlier.owed.get(receiver, ())
+        return [*(n for n in theirs if n > last or n in ours), *(n for n in ours if n > before)]
 
 
 def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The calls of a driver that no durable snapshot holds as processed.
+"""The calls of a driver that no durable snapshot holds as answered.
 
 When the system goes back, the actors handle these calls again. The driver must hear when they have, and the actors must
 be rid of the outcomes: so the driver asks for each outcome again, unless a fetch of it is open. Such a fetch brings an
@@ -8,6 +8,8 @@ outcome of the new life, as an actor's process carries it over, or else it fails
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import takewhile
+from math import inf
 from typing import NamedTuple
 
 
@@ -36,7 +38,7 @@ class RetainedCalls:
         self._open[call_id] = life
 
     def number(self, receiver: str, call_id: int) -> int:
-        """The number of the message of a call; 0 if a cut holds it."""
+        """The number of the message of a call; 0 if a cut holds its answer."""
         return self._numbers.get(receiver, {}).get(call_id, 0)
 
     def fetched(self, receiver: str, call_id: int, given_in: int, present: int) -> int:
@@ -50,19 +52,23 @@ class RetainedCalls:
             heappush(self.due.setdefault(receiver, []), _Call(number, call_id))
         return life
 
-    def forget(self, received: Mapping[str, int], ended: Collection[str]) -> None:
-        """No later life can need calls up to these numbers, or those of ended receivers.
+    def numbers(self, receiver: str) -> Collection[int]:
+        """The numbers of the messages of all calls to a receiver that are known here, ascending."""
+        return self._numbers.get(receiver, {}).values()
+
+    def forget(self, received: Mapping[str, int], owed: Mapping[str, Collection[int]], ended: Collection[str]) -> None:
+        """No later life can need calls up to these numbers but those that are owed, or those of ended receivers.
 
         An outcome that is due stays so: nobody else would fetch it.
         """
         for receiver in self.due.keys() & ended:
             del self.due[receiver]
-        for receiver in tuple(self._numbers):
-            numbers, last = self._numbers[receiver], received.get(receiver, 0)
-            if receiver in ended:
-                numbers.clear()
-            while numbers and next(iter(numbers.values())) <= last:
-                del numbers[next(iter(numbers))]
+        for receiver, numbers in tuple(self._numbers.items()):
+            last, still = (inf, ()) if receiver in ended else (received.get(receiver, 0), owed.get(receiver, ()))
+            past = [*takewhile(lambda call, last=last: call[1] <= last, numbers.items())]  # type: ignore[misc]
+            for call_id, number in past:
+                if number not in still:
+                    del numbers[call_id]
             if not numbers:
                 del self._numbers[receiver]
 

@@ -3,7 +3,7 @@
 Besides its state these are the replies that it awaits, the timers that it has set, and its dead letters.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,7 +39,8 @@ class RecordedState:
 
     `callees` maps the id of a call to the actor that replies; None if no call is pending, or an older rayshot wrote it.
     `dead_letters` are its last messages without effect; see `read_dead_letters`. `questions` maps ids to calls whose
-    replies the state holds; None if there are none.
+    replies the state holds, and `owed` callers and ids to calls that the actor has handled and not answered; None if
+    there are none.
     """
 
     state: Any
@@ -48,6 +49,7 @@ class RecordedState:
     callees: Any = None
     dead_letters: Any = ()
     questions: Any = None
+    owed: Any = None
 
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
@@ -56,7 +58,7 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state does not have the form that an actor writes")
     parts = tree.get("calls"), tree.get("timers"), tree.get("callees"), tree.get("dead_letters", ())
-    return RecordedState(tree["state"], *parts, tree.get("questions"))
+    return RecordedState(tree["state"], *parts, tree.get("questions"), tree.get("owed"))
 
 
 def state_digest(captured: CapturedState) -> str:
@@ -128,6 +130,37 @@ def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
                         raise _damaged("pending calls", actor)
         case _:
             raise _damaged("pending calls", actor)
+
+
+def read_questions(actor: str, questions: Any) -> Iterator[tuple[int, str]]:
+    """Of the calls whose replies a RecordedState holds, those without an outcome: id, below 0, and the actor called.
+
+    Raises BadState if they have another form.
+    """
+    for number, question in {} if questions is None else _items(questions, "kept replies", actor):
+        match number, getattr(question, "args", None):
+            case int(), (_, str(callee), None):
+                yield number, callee
+            case int(), (_, str(), _) | ():  # it has an outcome, or is left out as the state is large
+                pass
+            case _:
+                raise _damaged("kept replies", actor)
+
+
+def read_owed(actor: str, owed: Any) -> Iterator[tuple[str, int, int]]:
+    """The calls that an actor has not answered: caller, id, number of the message. Raises BadState as the others."""
+    for key, number in {} if owed is None else _items(owed, "owed answers", actor):
+        match key, number:
+            case (str(caller), int(call_id)), int():
+                yield caller, call_id, number
+            case _:
+                raise _damaged("owed answers", actor)
+
+
+def _items(found: Any, what: str, actor: str) -> Iterable[tuple[Any, Any]]:
+    if not isinstance(found, Mapping):
+        raise _damaged(what, actor)
+    return found.items()
 
 
 def read_timers(actor: str, timers: Any) -> Iterator[SetTimer]:

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.audit.findings import Unproved
-from rayshot.audit.questions import OpenQuestion, _open_in, check_ways
+from rayshot.audit.questions import OpenQuestion, check_ways
+from rayshot.errors import BadState
+from rayshot.snapshots.state import read_owed, read_questions
 
 ASKED = OpenQuestion("p", -1)
 
@@ -25,5 +27,11 @@ def test_who_has_ended_need_not_answer():
     "recorded", [7, {"a": SimpleNamespace(args=(1, "q", None))}, {-1: 5}, {-1: SimpleNamespace(args=(1, 2))}]
 )
 def test_hostile_questions_are_refused(recorded):
-    with pytest.raises(Unproved, match="not laid out"):
-        list(_open_in("p", recorded))
+    with pytest.raises(BadState, match="the kept replies of 'p' do not have the form"):
+        list(read_questions("p", recorded))
+
+
+@pytest.mark.parametrize("recorded", [7, {"a": 1}, {("a", "b"): 1}, {("a", 1): "b"}])
+def test_hostile_debts_are_refused(recorded):
+    with pytest.raises(BadState, match="the owed answers of 'p' do not have the form"):
+        list(read_owed("p", recorded))

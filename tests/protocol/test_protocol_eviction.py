@@ -297,7 +297,7 @@ class Play:
     def ask(self):
         offer = self.driver.offer()
         if self.offers_all:
-            offer = EvictionOffer(offer.sent, dict(self.driver._answers))
+            offer = EvictionOffer(offer.sent, dict(self.driver._order._answers))
         if self.offers_unarrived:
             offer = EvictionOffer({name: count for name, count in self.count.items() if count}, offer.received)
         if self.chance.random() < 0.5:

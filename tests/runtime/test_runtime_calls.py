@@ -223,6 +223,29 @@ def test_an_outcome_that_shows_several_snapshots_waits_for_all_of_them(outcomes)
         assert list(outcomes._kept) == [("driver:a", 1)]
 
 
+def test_an_outcome_that_is_owed_or_withheld_is_to_come_though_later_calls_are_answered():
+    owed = {("driver:a", 1): 1, ("driver:a", 2): 2}
+    outcomes = Outcomes(threading.Lock(), owed=owed)
+    settle(outcomes, 4)
+    came, threads = fetch_all(outcomes, [("driver:a", 1)])
+    eventually(lambda: outcomes._waiting)
+    snapshot = SnapshotId(1, COORDINATOR, 1)
+    with outcomes._lock:
+        outcomes.settle("driver:a", 1, Outcome(1), (snapshot,))
+        del owed["driver:a", 1]
+    again, more = fetch_all(outcomes, [("driver:a", 1)])  # Ray fetches again: the connection broke
+    threads[0].join()
+    assert [type(error) for _, error in came] == [FetchRetry]
+    settle(outcomes, 2)
+    del owed["driver:a", 2]
+    with pytest.raises(NoAnswer, match="lost"):
+        outcomes.fetch("driver:a", 3)
+    with outcomes._lock:
+        outcomes.release(snapshot)
+    more[0].join()
+    assert again == [(("driver:a", 1), 1)]
+
+
 def test_an_outcome_that_a_thread_waited_for_is_fetched_again(outcomes):
     came, (thread,) = fetch_all(outcomes, [("driver:a", 1)])
     eventually(lambda: outcomes._waiting)

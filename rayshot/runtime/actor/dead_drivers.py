@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from rayshot.model.owed_answers import OwedAnswers
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import label_of
 from rayshot.runtime.actor.mailbox import Mailbox
@@ -12,10 +13,11 @@ from rayshot.runtime.actor.runner import Runner
 class DeadDrivers:
     """The drivers that died. Their names stay until the life ends. Call everything here under the process's lock."""
 
-    def __init__(self, runner: Runner, mailbox: Mailbox, outcomes: Outcomes) -> None:
+    def __init__(self, runner: Runner, mailbox: Mailbox, outcomes: Outcomes, owed: OwedAnswers) -> None:
         self._runner = runner
         self._mailbox = mailbox
         self._outcomes = outcomes
+        self._owed = owed
         self._names: set[str] = set()
         self._programs: dict[str, str] = {}
 
@@ -40,6 +42,7 @@ class DeadDrivers:
         self._runner.handle(DriverDied(driver))
         self._mailbox.drop_held(driver)
         self._outcomes.forget(driver)
+        self._owed.forget({driver})
 
     def forget(self, drivers: frozenset[str]) -> None:
         """Forget everything about these drivers except their names: a committed snapshot holds their last counters."""

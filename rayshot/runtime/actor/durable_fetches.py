@@ -24,10 +24,14 @@ RECORDED_MAX = 16
 
 
 class HandledNumbers(NamedTuple):
-    """What a record holds as handled: by sender the numbers of the last message, and of the last call."""
+    """What a record holds as handled: by sender the numbers of the last message, and of the last answered call.
+
+    The messages that are `owed` are handled, but not answered.
+    """
 
     messages: Mapping[str, int]
     calls: Mapping[str, int]
+    owed: frozenset[tuple[str, int]] = frozenset()
 
 
 class DurableFetches:
@@ -46,20 +50,20 @@ class DurableFetches:
         self._held = HandledNumbers({}, {})
         self._waiting = WaitingFetches[bool](DURABLE_AT_ONCE, self._may_end)
 
-    def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "DurableFetches | None") -> None:
+    def go_on_from(self, snapshot: SnapshotId, handled: HandledNumbers, before: "DurableFetches | None") -> None:
         """This life begins at a durable snapshot that holds these messages. `before` is of the life before, if any.
 
         Fetches that waited in that life come again.
         """
-        held = HandledNumbers({}, {})
         if before is not None:
             held = before._recorded.get(snapshot, before._held)  # noqa: SLF001 - it may not know that this is committed
-        self._held = HandledNumbers(received, held.calls)
+            handled = handled._replace(calls=held.calls)
+        self._held = handled
         self._waiting.news()
 
     def holds(self, sender: str, number: int) -> bool:
-        """Whether a durable snapshot holds this message as handled."""
-        return number <= self._held.messages.get(sender, 0)
+        """Whether a durable snapshot holds this message as handled, and as answered if it is a call."""
+        return number <= self._held.messages.get(sender, 0) and (sender, number) not in self._held.owed
 
     def enter(self, key: FetchKey, number: int) -> WaitingFetch[bool]:
         """A fetch waits from now on for its call, which is message `number`. Raises FetchRetry if others need it."""

@@ -158,7 +158,8 @@ class Host(Answering):
             if not (outcome.tags or identity.heals):
                 return b"", outcome.value
             value = with_news(outcome.value, identity.life, outcome.tags) if outcome.tags else outcome.value
-            return pack((identity.incarnation, outcome.tags)), value
+            late = (True,) if outcome.is_late else ()
+            return pack((identity.incarnation, outcome.tags, *late)), value
 
     @door.method("credit")
     def await_credit(self, sender: str, wanted: int) -> int:

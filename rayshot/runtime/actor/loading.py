@@ -87,6 +87,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
         process.channels.mailbox.processed.update(plan.received)
         received = {name: m for name, m in plan.received.items() if is_driver(name)}
         process.outcomes.go_on_from(plan.snapshot, received, before)
+        process.cell.owed.forget(process.cell.owed.to_drivers.keys() - plan.drivers)
         past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)

@@ -18,6 +18,8 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import takewhile
+from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
@@ -36,6 +38,8 @@ AGAIN_AT_ONCE = 2
 FETCHED_S = 30.0
 """A connection may break while it carries an outcome, and then Ray fetches again. So a fetched outcome stays for so
 many seconds, and at most twice as many, unless its driver says before that it has it."""
+OWED_AGAIN_S = 10.0
+"""A call that was answered in an earlier life, and is owed in this one, expires after so many seconds."""
 STAY_BYTES_MAX = 1 << 20
 """A value with more bytes does not stay: it would need memory in addition to its copy in the object store."""
 
@@ -48,13 +52,15 @@ GONE = (
 class Outcome(NamedTuple):
     """The outcome of a call: a value, or a RayTaskError that `ray.get` raises; and the tags for the driver.
 
-    `error`: raised instead of returning the value. `size` of the value in bytes.
+    `error`: raised instead of returning the value. `size` of the value in bytes. `is_late`: later calls were handled
+    before it came.
     """
 
     value: Any
     tags: tuple[SnapshotId, ...] = ()
     error: RayshotError | None = None
     size: int = 0
+    is_late: bool = False
 
     def checked(self) -> "Outcome":
         """This outcome, if it has no error; otherwise raises that."""
@@ -123,14 +129,15 @@ class _Earlier:
 class Outcomes:
     """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
 
-    `ask` is for `DurableFetches`. `rolls_back`: the system goes back to its snapshots by itself, so calls may be
-    answered again. `changed` counts the calls that this life answered in another way than an earlier one whose answer
-    was given.
+    `ask` is for `DurableFetches`. `owed` has the calls that were handled and have no outcome yet, with the numbers of
+    their messages; the cell keeps it up to date. `expire` answers such a call, for nobody. `rolls_back`: the system
+    goes back to its snapshots by itself, so calls may be answered again. `changed` counts the calls that this life
+    answered in another way than an earlier one whose answer was given.
 
-    `_settled` has the last answered call of each driver, as its calls are answered in order. `_waiting` are the fetches
-    that wait, `_again` those of answers that are given again. `_withheld` are outcomes that each wait until all
-    snapshots beside them are released. `_fetched` are outcomes that were given, by driver and call; those in
-    `_fetched_before` were given some time ago.
+    `_settled` has the last answered call of each driver: those before it are answered too, but not those that are owed.
+    `_waiting` are the fetches that wait, `_again` those of answers that are given again. `_withheld` are outcomes that
+    each wait until all snapshots beside them are released. `_fetched` are outcomes that were given, by driver and call;
+    those in `_fetched_before` were given some time ago.
     """
 
     def __init__(
@@ -138,11 +145,14 @@ class Outcomes:
         lock: threading.Lock,
         name: str = "",
         ask: Callable[[], None] = lambda: None,
+        owed: Mapping[FetchKey, int] = MappingProxyType({}),
+        expire: Callable[[FetchKey], None] = lambda _: None,
         *,
         rolls_back: bool = False,
     ) -> None:
         self._lock = lock
         self._name = name
+        self._owed, self._expire = owed, expire
         self.durable = DurableFetches(ask, lambda: (*self._kept, *self._earlier.unfetched))
         self._seen = SeenAnswers() if rolls_back else None
         self.changed = 0
@@ -156,16 +166,24 @@ class Outcomes:
         self._fetched_before: _Fetched = {}
         self._is_ageing = False
         self._received: Mapping[str, int] = {}
+        self._owed_then: frozenset[FetchKey] = frozenset()
+        """The calls that the restored snapshot holds as handled, and that this life answers."""
+        self._owed_again: dict[FetchKey, float] = {}
+        """Since when calls are owed that an earlier life has answered, by time.monotonic."""
+        self._expires: set[str] = set()
+        """The drivers of which such a call has expired, and none got an answer since."""
         self._earlier = _Earlier()
 
     def go_on_from(self, snapshot: SnapshotId, received: Mapping[str, int], before: "Outcomes | None") -> None:
         """The actor was loaded from this snapshot, which holds the messages `received` as processed, by driver.
 
-        These calls do not come again. `before` has the outcomes that this process gave in the life before.
+        These calls do not come again. `before` has the outcomes that this process gave in the life before. The calls
+        that are owed now are answered in this life.
         """
-        self._received = received
+        self._received, self._owed_then = received, frozenset(self._owed)
         self._tell_news()
-        self.durable.go_on_from(snapshot, received, None if before is None else before.durable)
+        handled = HandledNumbers(received, {}, self._owed_numbers)
+        self.durable.go_on_from(snapshot, handled, None if before is None else before.durable)
         if before is not None:
             self._earlier.add(before._earlier, before._kept, (before._fetched_before, before._fetched))  # noqa: SLF001
             self._go_on_ageing()
@@ -184,7 +202,9 @@ class Outcomes:
         if until:
             self._withheld.append((key, outcome, set(until)))
             return
-        self._settled[sender] = call_id
+        self._settled[sender] = max(call_id, self._settled.get(sender, 0))
+        if self._owed_again.pop(key, inf) < inf:
+            self._expires.discard(sender)
         self._earlier.handled_again(key)
         if self._seen is not None and self._seen.differs(key, outcome.value):
             self.changed += 1
@@ -234,12 +254,20 @@ class Outcomes:
 
     def recorded(self, snapshot: SnapshotId, received: Mapping[str, int]) -> None:
         """The actor records a snapshot, which holds these messages as handled, by sender."""
-        self.durable.recorded(snapshot, HandledNumbers(received, dict(self._settled)))
+        self.durable.recorded(snapshot, HandledNumbers(received, dict(self._settled), self._owed_numbers))
+
+    @property
+    def _owed_numbers(self) -> frozenset[tuple[str, int]]:
+        return frozenset((sender, number) for (sender, _), number in self._owed.items())
+
+    def is_gone(self, driver: str) -> bool:
+        """Whether this driver gets no outcomes any more."""
+        return driver in self._gone
 
     def release(self, snapshot: SnapshotId) -> None:
         """Every actor has recorded this snapshot, or it is over: its news can reach no actor that has not."""
         withheld, self._withheld = self._withheld, []
-        for (sender, call_id), outcome, until in withheld:  # in call order, so each driver's are settled in it
+        for (sender, call_id), outcome, until in withheld:
             self.settle(sender, call_id, outcome, until - {snapshot})
 
     def fetch(
@@ -264,7 +292,7 @@ class Outcomes:
         if durable and not self._await_durable(key, number):
             return self._never_durable(key)
         with self._lock:
-            if 0 < number <= self._received.get(sender, 0):
+            if 0 < number <= self._received.get(sender, 0) and key not in self._owed_then:
                 return self._given_before(key)
             if (outcome := self._find(sender, call_id, has_all_before)) is not None:
                 return outcome
@@ -273,7 +301,30 @@ class Outcomes:
                 return self._down.checked()
             fetches = self._again if again else self._waiting
             fetch = fetches.enter(key, number)
-        return fetches.await_end(fetch, self._lock).checked()
+        look = (lambda: self._look_at_owed(key)) if again else None
+        return fetches.await_end(fetch, self._lock, look).checked()
+
+    def _look_at_owed(self, key: FetchKey) -> None:
+        """An answer is to be given again. If it is owed for long, let the call expire. Takes the lock.
+
+        What it waits for may be a message of the same driver, which waits for this answer. Behind one that expired the
+        others of this driver do not wait: they come one after the other.
+        """
+        driver, call_id = key
+        with self._lock:
+            if key not in self._owed:
+                return
+            now = time.monotonic()
+            since = self._owed_again.setdefault(key, now)
+            if now < since + OWED_AGAIN_S and driver not in self._expires:
+                return
+            self._owed_again[key] = inf  # it is told once
+            self._expires.add(driver)
+        log.warning(
+            "%s: call %d of %s was answered before the system went back, and waits in vain now: its program goes on",
+            *(self._name, call_id, driver),
+        )
+        self._expire(key)
 
     def _await_durable(self, key: FetchKey, number: int) -> bool:
         """Wait until a durable snapshot holds this call as handled. Returns False if that cannot be in this life."""
@@ -327,7 +378,8 @@ class Outcomes:
         sender, call_id = key
         if sender in self._gone:  # Ray also runs calls of dead drivers
             raise NoAnswer(GONE)
-        if call_id <= self._settled.get(sender, 0):
+        is_to_come = key in self._owed or any(key == withheld[0] for withheld in self._withheld)
+        if call_id <= self._settled.get(sender, 0) and not is_to_come:
             raise NoAnswer(
                 "the call was handled, and its result was lost with the connection on which it came back: "
                 "ask the actor what it did before you call it again"

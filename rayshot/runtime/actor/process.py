@@ -9,7 +9,7 @@ from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
 from rayshot.model.calls import OpenCall, Question, encode_reply, sendable
-from rayshot.model.cell import Cell
+from rayshot.model.cell import EXPIRE, Cell
 from rayshot.model.child_names import random_name
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class
@@ -68,12 +68,13 @@ class ActorProcess:
         self.runner = Runner(identity)
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
-        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, rolls_back=identity.heals)
+        late = self.cell.owed.numbers, self._expire
+        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, *late, rolls_back=identity.heals)
         self.concluding = Concluding(self.runner, self.channels.mailbox, lambda: self.cell.born)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
         self.concluding.begun = self._concludes
         self.runner.employ(self.channels, self.recording)
-        self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
+        self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes, self.cell.owed)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.suspension: Waits
         """Set by the worker, on whose thread handlers wait."""
@@ -198,8 +199,19 @@ class ActorProcess:
         copied, ok, size = self._copy(value, ok=ok)
         result = copied if ok else failure(copied, self.name)
         with self.runner.lock:
-            outcome = Outcome(result, self.runner.participant.open_snapshots, size=size)
+            is_late = self.cell.answers_late or (sender, call_id) in self.cell.owed.numbers
+            outcome = Outcome(result, self.runner.participant.open_snapshots, size=size, is_late=is_late)
             self.outcomes.settle(sender, call_id, outcome, self.recording.deliveries.kept_from(sender, outcome.tags))
+
+    def _expire(self, key: tuple[str, int]) -> None:
+        """A call gets no answer: the actor tells itself, as this changes its state."""
+        with contextlib.suppress(SystemDown):
+            self.channel(self.name).append(self.codec.tell(EXPIRE, key))
+
+    def is_gone(self, caller: str) -> bool:
+        """See CellPort."""
+        with self.runner.lock:
+            return self.outcomes.is_gone(caller) if is_driver(caller) else caller in self.runner.participant.ended_peers
 
     def _await_commits(self) -> None:
         self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation)

@@ -145,7 +145,7 @@ class Recording:
         if self._tracing.tracer is not None:
             self._tracing.tracer.recorded(snapshot, sent, received)
         self._outcomes.recorded(snapshot, received)
-        runner.handle(StateCaptured(snapshot, self._cell.born, sent, received))
+        runner.handle(StateCaptured(snapshot, self._cell.born, sent, received, self._cell.owed.to_drivers))
         self._state = None
         self._concluding.recorded(snapshot)
         if spreads(snapshot):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from rayshot.errors import RayshotError
-from rayshot.model.calls import Interruption, Question
+from rayshot.model.calls import Interruption, Question, no_answer
 from rayshot.model.cell import Cell
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
@@ -58,6 +58,8 @@ class Suspension:
         """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
+        self._told: set[int] = set()
+        """The calls of which this actor was told that they get no answer."""
         self._look_due = self._warn_at_s = 0.0
         self._is_looking = False
         self._awaited: defaultdict[Question, list[asyncio.Future[None]]] = defaultdict(list)
@@ -103,7 +105,7 @@ class Suspension:
                     now = time.monotonic()
                     if sum(one.is_answered for one in questions) >= count or (until is not None and now >= until):
                         return
-                    self._look(now)
+                    self._look(now, self._recording.waits_for)
                     self._runner.wake.wait((self._look_due if until is None else min(self._look_due, until)) - now)
         finally:
             self._end(*questions)
@@ -165,7 +167,7 @@ class Suspension:
         self._looks_on = None
         if self._awaited:
             with self._runner.lock:
-                self._look(time.monotonic())
+                self._look(time.monotonic(), self._recording.waits_for)
             self._looks_on = loop
             loop.call_later(LOOK_S, self._look_again, loop)
 
@@ -210,15 +212,27 @@ class Suspension:
                 detail = f"actor {question.callee!r} ended and has not answered"
                 question.outcome = False, ActorExited(detail, actor=question.callee)
 
-    def _look(self, now: float) -> None:
-        """Look, if it is time, whether the actors live that the handler waits for. On a thread: that may take long."""
+    def end_forwarded(self) -> None:
+        """Between two handlers: tell this actor, by a message to itself, of answers that it forwards and never come."""
+        forwarded = self._cell.forwarded
+        with self._runner.lock:
+            if not forwarded or self._runner.loading or self._runner.down is not None:
+                return
+            self._look(time.monotonic(), [one.callee for one in forwarded])
+            never = [one for one in forwarded if one.callee in self._ended and one.call_id not in self._told]
+        for question in never:
+            self._told.add(question.call_id)
+            self._channels.channel(self._runner.name).append(no_answer(self._channels.codec, question))
+
+    def _look(self, now: float, callees: Sequence[str]) -> None:
+        """Look, if it is time, whether these actors live. On a thread: that may take long."""
         assert self._runner.lock.locked()
         if now >= self._look_due:
             self._look_due = now + LOOK_S
             if self._is_looking:
                 return
             self._is_looking = True
-            callees, warns = self._recording.waits_for, self.waits_s >= self._warn_at_s
+            warns = self._recording.is_suspended and self.waits_s >= self._warn_at_s
             if warns:
                 self._warn_at_s *= WARNING_FACTOR
             args = callees, self.waits_at if warns else None

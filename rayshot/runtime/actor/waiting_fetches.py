@@ -102,10 +102,14 @@ class WaitingFetches(Generic[Result]):
             if which(key, fetch.number):
                 self.end(key, result())
 
-    def await_end(self, fetch: WaitingFetch[Result], lock: threading.Lock) -> Result:
-        """Wait until the fetch has ended; returns its result. Takes the lock."""
+    def await_end(
+        self, fetch: WaitingFetch[Result], lock: threading.Lock, look: Callable[[], None] | None = None
+    ) -> Result:
+        """Wait until the fetch has ended; returns its result. Takes the lock. Calls `look` now and then, without it."""
         ends = self.ends
-        while not fetch.wait(STUCK_S if fetch.is_last else None):
+        while not fetch.wait(STUCK_S if fetch.is_last or look is not None else None):
+            if look is not None:
+                look()
             with lock:
                 is_stuck = self.ends == ends and len(self._waiting) >= self._threads
                 if is_stuck and self._has_news and self._may_end():

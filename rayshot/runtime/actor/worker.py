@@ -23,7 +23,7 @@ from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.poison_watch import PoisonWatch
 from rayshot.runtime.actor.process import ActorProcess
-from rayshot.runtime.actor.suspension import Suspension
+from rayshot.runtime.actor.suspension import LOOK_S, Suspension
 from rayshot.runtime.door.functions import name_in_logs
 from rayshot.runtime.wire.actor_errors import ActorExited
 
@@ -151,6 +151,8 @@ class Worker:
             elif recording.captures:  # an aligned snapshot, which may be aligned by now
                 recording.record_all()
             self._fire_timers()
+            if self._cell.gatherings:
+                self._suspension.end_forwarded()
             with runner.lock:
                 if runner.down is not None:
                     return None
@@ -180,7 +182,8 @@ class Worker:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
         timer = None if self._runner.loading else self._cell.next_due()  # none fires while others load
-        times = timer, self._recording.deliveries.next_deadline(), held_until
+        look = time.monotonic() + LOOK_S if self._cell.gatherings else None
+        times = timer, self._recording.deliveries.next_deadline(), held_until, look
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -354,6 +357,7 @@ class Worker:
     def _end(self) -> None:
         """Leave the system once everything sent has arrived and no snapshot is open here."""
         process, runner, recording = self._process, self._runner, self._recording
+        self._cell.owed.end()
         with runner.lock:
             sent = self._channels.sent
             if recording.captures or not runner.participant.may_end(sent):

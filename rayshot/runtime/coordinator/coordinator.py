@@ -372,13 +372,15 @@ class Coordinator:
         return self._life.notifications.wait(driver, incarnation, position, hold_s(len(self.drivers)))
 
     @door.method("drivers", again=True)
-    def evict(self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int]) -> bool:
+    def evict(
+        self, driver: str, incarnation: int, sent: dict[str, int], received: dict[str, int], owed: dict[str, list[int]]
+    ) -> bool:
         """Whether a driver that may keep no more may evict this, as snapshots fail; see `recovery_events.Evicted`.
 
         If so, the system goes back to no snapshot without it.
         """
         life = self._life_of(incarnation)
-        return life is not None and driver not in self.drivers.dead and life.evict(driver, sent, received)
+        return life is not None and driver not in self.drivers.dead and life.evict(driver, sent, received, owed)
 
     # Questions: they change nothing ----------------------------------------------------------------------------
 

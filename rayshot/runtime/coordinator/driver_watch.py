@@ -135,7 +135,7 @@ class DriverWatch:
             and holds.position > position
             and holds.snapshot.by_coordinator
             and holds.snapshot not in were_open
-            and name not in holds.sent
+            and name not in holds.drivers
         )
 
     def followed(self, driver: str, incarnation: int) -> None:

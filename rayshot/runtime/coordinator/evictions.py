@@ -64,7 +64,7 @@ class Evictions:
 
     def _note(self, evicted: Evicted) -> None:
         self._noted.add(evicted.driver)
-        self._notes.put(evicted.driver, pack((evicted.sent, evicted.received, evicted.at)))
+        self._notes.put(evicted.driver, pack((evicted.sent, evicted.received, evicted.at, evicted.owed)))
 
     def find(self) -> tuple[Evicted, ...]:
         """After the coordinator was started again: what drivers had evicted."""
@@ -126,7 +126,7 @@ class Evictions:
 
 def is_held(evicted: Evicted, holds: DurableNumbers) -> bool:
     """Whether a snapshot holds all that a driver evicted."""
-    return evicted.is_held(holds.sent.get(evicted.driver, {}), holds.received.get(evicted.driver, {}), holds.ended)
+    return evicted.is_held(*holds.of(evicted.driver))
 
 
 def moment(at: float) -> str:

@@ -11,7 +11,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.collector_events import ProcessDied, ProcessEnded, ProcessJoined
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Owed, SnapshotId
 from rayshot.protocol.record import Record
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.recovery_events import (
@@ -332,7 +332,7 @@ class Life:
             self._healer.hear(DriverLost(name))
         self.evictions.strike()
 
-    def evict(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int]) -> bool:
+    def evict(self, driver: str, sent: Mapping[str, int], received: Mapping[str, int], owed: Owed) -> bool:
         """See `Coordinator.evict`. A loss that is noticed afterwards is heard afterwards."""
         with self.lock:
             if not self.heals or self.phase is not Phase.RUNNING:
@@ -340,7 +340,9 @@ class Life:
             if self.runner.fruitless(time.monotonic()) < FRUITLESS_MAX:
                 self.runner.want()
                 return False
-        return self.evictions.take(Evicted(self.incarnation, driver, sent, received, time.time()), self._hear_evicted)
+        return self.evictions.take(
+            Evicted(self.incarnation, driver, sent, received, time.time(), owed), self._hear_evicted
+        )
 
     def _hear_evicted(self, event: Evicted) -> bool:
         """Under the lock. False if the system goes back: its snapshot may be chosen already."""

@@ -67,6 +67,7 @@ def build_manifest(
             outboxes.get(cut_.channel),
             _is_aligned(cut, cut_.channel),
             slots.get(cut_.channel, ()),
+            cut_.owed,
         )
         for cut_ in cut.channels
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rayshot.format.manifest import Manifest
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.identity import NOTHING_OWED, Owed, SnapshotId, is_driver
 from rayshot.runtime.wire.host_identity import HostIdentity, Stop
 from rayshot.runtime.wire.notifications import Covered, Notification, WentBack
 
@@ -22,8 +22,14 @@ CALLS_MAX = 64
 ROUND_S = 20.0
 """Each driver has its turn within so many seconds, however many there are: later it takes its call for lost."""
 
-Numbers = Mapping[str, dict[str, int]]
-"""Driver -> receiver -> number."""
+
+class DriverNumbers(NamedTuple):
+    """What a durable snapshot holds of one driver: see `wire.notifications`."""
+
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+    ended: frozenset[str]
+    owed: Owed = NOTHING_OWED
 
 
 class DurableNumbers(NamedTuple):
@@ -31,33 +37,41 @@ class DurableNumbers(NamedTuple):
 
     position: int
     snapshot: SnapshotId
-    sent: Numbers
-    received: Numbers
+    drivers: Mapping[str, DriverNumbers]
     ended: frozenset[str]
+
+    def of(self, driver: str) -> DriverNumbers:
+        """What it holds of this driver."""
+        return self.drivers.get(driver) or DriverNumbers({}, {}, self.ended)
 
 
 def holds_of_cut(position: int, cut: Cut) -> DurableNumbers:
     """As a cut has it that was just committed."""
-    channels = ((c.channel.sender, c.channel.receiver, c.sent, c.received) for c in cut.channels)
+    channels = ((*c.channel, c.sent, c.received, c.owed) for c in cut.channels)
     return _holds(position, cut.snapshot, channels, frozenset(cut.ended))
 
 
 def holds_of_manifest(position: int, manifest: Manifest) -> DurableNumbers:
     """As a stored snapshot has it."""
-    channels = ((c.sender, c.receiver, c.sent, c.received) for c in manifest.channels)
+    channels = ((c.sender, c.receiver, c.sent, c.received, c.owed) for c in manifest.channels)
     return _holds(position, manifest.snapshot, channels, frozenset(manifest.ended))
 
 
 def _holds(
-    position: int, snapshot: SnapshotId, channels: Iterable[tuple[str, str, int, int]], ended: frozenset[str]
+    position: int,
+    snapshot: SnapshotId,
+    channels: Iterable[tuple[str, str, int, int, tuple[int, ...]]],
+    ended: frozenset[str],
 ) -> DurableNumbers:
-    sent: dict[str, dict[str, int]] = {}
-    received: dict[str, dict[str, int]] = {}
-    for sender, receiver, n, m in channels:
+    found: dict[str, tuple[dict[str, int], dict[str, int], dict[str, tuple[int, ...]]]] = {}
+    for sender, receiver, n, m, unanswered in channels:
         if is_driver(sender):
-            sent.setdefault(sender, {})[receiver] = n
-            received.setdefault(sender, {})[receiver] = m
-    return DurableNumbers(position, snapshot, sent, received, ended)
+            sent, received, owed = found.setdefault(sender, ({}, {}, {}))
+            sent[receiver], received[receiver] = n, m
+            if unanswered:
+                owed[receiver] = unanswered
+    drivers = {name: DriverNumbers(sent, received, ended, owed) for name, (sent, received, owed) in found.items()}
+    return DurableNumbers(position, snapshot, drivers, ended)
 
 
 def hold_s(drivers: int) -> float:
@@ -126,9 +140,7 @@ class Notifications:
         if life < self._incarnation:
             if origin is None:
                 return None
-            told = (origin.sent.get(driver, {}), origin.received.get(driver, {}), origin.ended)
-            return WentBack(self._identity(), origin.position, *told)
+            return WentBack(self._identity(), origin.position, *origin.of(driver))
         if covered is None or covered.position <= position:
             return None
-        told = (covered.sent.get(driver, {}), covered.received.get(driver, {}), covered.ended)
-        return Covered(covered.position, covered.snapshot, *told)
+        return Covered(covered.position, covered.snapshot, *covered.of(driver))

@@ -94,19 +94,18 @@ class Calls:
         """Tell the machine of the answer of a call, or of the error that Ray has instead. Returns its orders."""
         self._fetched_again.pop(call_id, None)
         if answer.__class__ is bytes:
-            life, tags = unpack_tags(answer)
-            return self._machine.handle(OutcomeCame(receiver, call_id, tags, life))
+            return self._machine.handle(OutcomeCame(receiver, call_id, *unpack_tags(answer)))
         if isinstance(answer, door.Raised) and isinstance(answer.cause, NoAnswer):  # handled; its outcome is lost
             return self._machine.handle(OutcomeCame(receiver, call_id))
         return self._machine.handle(OutcomeLost(receiver, call_id))
 
 
-def unpack_tags(answer: bytes) -> tuple[int, tuple[SnapshotId, ...]]:
-    """The life in which a call was answered, and the snapshots that were open there; (0, ()) if there is no news."""
+def unpack_tags(answer: bytes) -> tuple[tuple[SnapshotId, ...], int, bool]:
+    """What comes beside the answer of a call: `tags`, `incarnation` and `late` of OutcomeCame."""
     if not answer:
-        return 0, ()
-    life, tags = unpack(answer)
-    return life, tuple(SnapshotId(*tag) for tag in tags)
+        return (), 0, False
+    life, tags, *late = unpack(answer)
+    return tuple(SnapshotId(*tag) for tag in tags), life, bool(late)
 
 
 def _got(refs: list[Any]) -> list[Any]:

@@ -24,12 +24,12 @@ class Eviction:
     def __init__(self, session: DriverSession, life: PresentLife) -> None:
         self._session, self._life = session, life
         self._asks = False
-        self._owed: Evicted | None = None
+        self._evicted: Evicted | None = None
 
     @property
     def outstanding(self) -> bool:
         """Whether the driver evicted anything that no durable snapshot is known to hold."""
-        return self._owed is not None
+        return self._evicted is not None
 
     def ask(self) -> None:
         """If the driver may keep no more, ask until it may evict, or has room again.
@@ -45,7 +45,7 @@ class Eviction:
         if session.budget.is_spent_without(sum(c.retained.size_up_to(last) for c, last in channels if c is not None)):
             return
         self._asks = True
-        numbers = (dict(offer.sent), dict(offer.received))
+        numbers = (dict(offer.sent), dict(offer.received), dict(offer.owed))
         answer = life.identity.coordinator.evict.remote(session.name, life.incarnation, *numbers)
         door.when_answered(answer, lambda may: life.peers.submit(lambda: self._answered(offer, may)))
 
@@ -64,19 +64,20 @@ class Eviction:
 
     def _evict(self, offer: EvictionOffer) -> None:
         session, life = self._session, self._life.incarnation
-        if self._owed is None:
+        if self._evicted is None:
             log.warning(
                 "%s evicts what it told system %r: snapshots fail, and it may keep no more. If anything dies "
                 "before one succeeds, the system stops: see system.status()",
                 *(session.name, session.system),
             )
-        self._owed = Evicted(life, session.name, offer.sent, offer.received).and_before(self._owed)
+        evicted = Evicted(life, session.name, offer.sent, offer.received, owed=offer.owed)
+        self._evicted = evicted.and_before(self._evicted)
         session.carry_out(session.machine.handle(OfferTaken(life, offer)))
         for channel in session.channels.values():
             channel.room.notify_all()
 
     def covered(self, cut: Covered) -> None:
         """A durable snapshot holds this."""
-        if self._owed is not None and self._owed.is_held(cut.sent, cut.received, cut.ended):
-            self._owed = None
+        if self._evicted is not None and self._evicted.is_held(cut.sent, cut.received, cut.ended, cut.owed):
+            self._evicted = None
             log.info("snapshot %s holds all that %s evicted", cut.snapshot, self._session.name)

@@ -23,7 +23,7 @@ def cover(session: DriverSession, cut: Covered) -> None:
             return
         session.take_news()  # of calls that are forgotten now, too, nobody else fetches the outcomes
         _bury(life, session, cut.ended)
-        effects = session.machine.handle(CutCommitted(cut.snapshot, cut.sent, cut.ended, cut.received))
+        effects = session.machine.handle(CutCommitted(cut.snapshot, cut.sent, cut.ended, cut.received, cut.owed))
         _forget(session, cut.ended)
         life.eviction.covered(cut)
         session.carry_out(effects)
@@ -94,7 +94,8 @@ class Succession:
         _bury(old, session, back.ended)
         for name in session.machine.starting - missing.keys():
             session.creations.started(name)
-        effects = session.machine.handle(SystemRolledBack(life.incarnation, back.sent, back.ended, back.received))
+        numbers = back.sent, back.ended, back.received, back.owed
+        effects = session.machine.handle(SystemRolledBack(life.incarnation, *numbers))
         _forget(session, back.ended)
         for name, specification in missing.items():
             session.creations.add(name, specification)

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import NOTHING_OWED, Owed, SnapshotId
 from rayshot.runtime.wire.host_identity import HostIdentity, Stop
 
 
 class Covered(NamedTuple):
     """A durable snapshot that advances holds the driver's messages up to these numbers, by receiver.
 
-    `position` is that of its COMMIT in the log. `received` says up to which numbers they are processed there, `ended`
-    which actors had ended.
+    `position` is that of its COMMIT in the log. `received` says up to which numbers they are processed there, `owed`
+    which calls among these are not answered, `ended` which actors had ended.
     """
 
     position: int
@@ -19,6 +19,7 @@ class Covered(NamedTuple):
     sent: Mapping[str, int]
     received: Mapping[str, int]
     ended: frozenset[str]
+    owed: Owed = NOTHING_OWED
 
 
 class WentBack(NamedTuple):
@@ -32,6 +33,7 @@ class WentBack(NamedTuple):
     sent: Mapping[str, int]
     received: Mapping[str, int]
     ended: frozenset[str]
+    owed: Owed = NOTHING_OWED
 
 
 Notification = Covered | WentBack | Stop | None

@@ -112,18 +112,19 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.overlaps,
         record.aligned,
         dict(record.arrived),
-        *((record.forgotten,) if record.forgotten else ()),  # most processes have forgotten none, which saves a byte
+        *((record.forgotten,) if record.forgotten or record.owed else ()),  # most have neither, which saves two bytes
+        *((dict(record.owed),) if record.owed else ()),
     )
 
 
 def unpack_record(fields: tuple[object, ...]) -> Record:
     """A record from plain values."""
     snapshot, *counters = fields[:10]
-    overlaps, aligned, arrived, *forgotten = fields[10:]
+    overlaps, aligned, arrived, *more = fields[10:]
     assert isinstance(snapshot, tuple)
     assert isinstance(overlaps, tuple)
     earlier = tuple(SnapshotId(*k) for k in overlaps)
-    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, *forgotten)  # type: ignore[arg-type,call-arg]
+    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, *more)  # type: ignore[arg-type,call-arg]
 
 
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:

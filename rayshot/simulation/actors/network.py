@@ -242,8 +242,14 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def answer_driver(self, process: SimulatedActor, driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
-        if driver == DRIVER:
-            self.driver.settle(call_id, value, process.machine.open_snapshots, process.incarnation, ok=ok)
+        if self.takes_answers(driver):
+            late = process.cell.answers_late or (driver, call_id) in process.cell.owed.numbers
+            given = process.machine.open_snapshots, process.incarnation
+            self.driver.settle(call_id, value, *given, late=late, ok=ok)
+
+    def takes_answers(self, driver: str) -> bool:
+        """See ActorSurroundings."""
+        return driver == DRIVER
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
         """Note that a message has no effect."""
@@ -361,7 +367,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
             return
         actors = {**stored.states, **dict.fromkeys(cut.unborn, RecordedActor(None, None))}
         channels = {
-            of.channel: RecordedChannel(of.channel, of.sent, of.received, stored.messages[of.channel])
+            of.channel: RecordedChannel(of.channel, of.sent, of.received, stored.messages[of.channel], of.owed)
             for of in cut.channels
         }
         snapshot = WorldSnapshot(
@@ -370,8 +376,10 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         self.note(f"snapshot {snapshot.id} is complete, with {snapshot.in_flight} messages in flight")
         self.snapshots.append(snapshot)
         if cut.advances:
-            received = {of.channel.receiver: of.received for of in cut.channels if of.channel.sender == DRIVER}
-            self.driver.covered(cut.snapshot.incarnation, received, frozenset(cut.ended))
+            of_driver = [of for of in cut.channels if of.channel.sender == DRIVER]
+            received = {of.channel.receiver: of.received for of in of_driver}
+            owed = {of.channel.receiver: of.owed for of in of_driver}
+            self.driver.covered(cut.snapshot.incarnation, received, owed, frozenset(cut.ended))
         coordinator.tell(SnapshotStored(snapshot.id))
 
     def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:

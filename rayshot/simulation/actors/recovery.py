@@ -178,14 +178,16 @@ class RecoverableActors(ActorNetwork):
             return
         life = self.lives[number]
         assert life.origin is not None, "nobody crashes before there is a snapshot"
-        channels = life.origin.channels.items()
-        received = {of.receiver: channel.received for of, channel in channels if of.sender == DRIVER}
+        of_driver = [channel for of, channel in life.origin.channels.items() if of.sender == DRIVER]
+        received = {one.channel.receiver: one.received for one in of_driver}
+        owed = {one.channel.receiver: one.owed for one in of_driver}
         again = [name for name in driver.creations if name not in life.processes and name not in self.reasons]
         for name in again:
             there = self.processes.get(name)
             if there is None or not self.is_current(there):
                 self.come_up(name)
-        self.driver.roll_back(number, _sent_by_driver(life.origin), received, frozenset(life.origin.ended))
+        numbers = _sent_by_driver(life.origin), received, owed
+        self.driver.roll_back(number, *numbers, frozenset(life.origin.ended))
         for name in again:
             self.created(name)
         for name in self.reasons:
@@ -262,7 +264,19 @@ class RecoverableActors(ActorNetwork):
         hopeless = self.hopeless()
         for snapshot in hopeless:
             self.coordinator.tell(AbortWanted(snapshot, AbortReason.TIMEOUT, "an actor gave it up"))
-        return bool(overdue or hopeless)
+        return bool(overdue or hopeless) or self._let_expire()
+
+    def _let_expire(self) -> bool:
+        """Nothing else can happen: a call expires that an earlier life answered and this one owes the driver."""
+        receiver, number = self.driver.machine.awaits or ("", 0)
+        process = self.processes.get(receiver)
+        owed = {} if process is None else process.cell.owed.numbers
+        keys = [key for key, of_message in owed.items() if key[0] == DRIVER and of_message == number]
+        for key in keys:
+            assert process is not None
+            self.note(f"the driver waits in vain for {receiver} to answer message {number} again")
+            process.expire(key)
+        return bool(keys)
 
 
 def _recast(process: SimulatedActor, recasting: Recasting, number: int, recorded: bytes) -> bytes:

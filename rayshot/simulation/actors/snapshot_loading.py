@@ -71,7 +71,7 @@ def read_channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
         for frame in frames
         for number, message in enumerate(split_frame(frame), frame.first)
     )
-    return RecordedChannel(Channel(*state.channel), state.sent, state.received, bodies)
+    return RecordedChannel(Channel(*state.channel), state.sent, state.received, bodies, state.entry.owed)
 
 
 def _with_slots(snapshot: Snapshot, message: bytes, recorded: Sequence[RecordedSlot]) -> SlottedMessage:

@@ -25,9 +25,10 @@ from rayshot.protocol.driver_events import (
     SystemRolledBack,
 )
 from rayshot.protocol.events import BatchTaken
-from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
-from rayshot.simulation.bodies.actor_process import SimulatedActor, ended, name_in
+from rayshot.protocol.identity import DRIVER_PREFIX, Owed, SnapshotId
+from rayshot.simulation.bodies.actor_process import SimulatedActor, ended
 from rayshot.simulation.bodies.future import Future
+from rayshot.simulation.bodies.named_world import name_in
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.packets import Packet
 
@@ -89,15 +90,20 @@ class _Answer(NamedTuple):
 
 
 class _Covered(NamedTuple):
-    """A durable snapshot that advances: what it has of this driver as handled, by receiver, and who has ended in it."""
+    """A durable snapshot that advances: what it has of this driver as handled, by receiver, and who has ended in it.
+
+    The calls that are `owed` are handled and not answered.
+    """
 
     incarnation: int
     received: Mapping[str, int]
+    owed: Owed
     ended: frozenset[str]
 
     def holds(self, receiver: str, number: int) -> bool:
-        """Whether it has an answered call as handled."""
-        return receiver in self.ended or number <= self.received.get(receiver, 0)
+        """Whether it has an answered call as answered."""
+        is_held = number <= self.received.get(receiver, 0) and number not in self.owed.get(receiver, ())
+        return receiver in self.ended or is_held
 
 
 class ActorDriver(SimulatedDriver):
@@ -191,13 +197,15 @@ class ActorDriver(SimulatedDriver):
         self.write(receiver, message)
         self.world.driver_has_to_send(receiver)
 
-    def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], incarnation: int, *, ok: bool) -> None:
+    def settle(
+        self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], incarnation: int, *, late: bool, ok: bool
+    ) -> None:
         """Take the answer to a call. The test sees it even if the driver has not heard of its life yet."""
         if call_id not in self._calls:  # it was made by a driver that lived before this world
             self.tell(AnswerArrived(tags, incarnation=incarnation))
             return
         answer = _Answer(call_id, *self._copied(value, ok=ok), incarnation)
-        self.tell(OutcomeCame(self._calls[call_id][0], call_id, tags, incarnation))
+        self.tell(OutcomeCame(self._calls[call_id][0], call_id, tags, incarnation, late))
         if call_id in self._durable:
             self._durable[call_id] = answer
         else:
@@ -211,9 +219,9 @@ class ActorDriver(SimulatedDriver):
                 return sendable(error), False
         return value, ok
 
-    def covered(self, incarnation: int, received: Mapping[str, int], ended: frozenset[str]) -> None:
-        """A durable snapshot of this life advances; it has these messages of this driver as handled, by receiver."""
-        self._covered.append(_Covered(incarnation, received, ended))
+    def covered(self, incarnation: int, received: Mapping[str, int], owed: Owed, ended: frozenset[str]) -> None:
+        """A durable snapshot of this life advances; see `_Covered`."""
+        self._covered.append(_Covered(incarnation, received, owed, ended))
         self._give_durable()
 
     def _give_durable(self) -> None:
@@ -228,10 +236,10 @@ class ActorDriver(SimulatedDriver):
     # Transport -------------------------------------------------------------------------------------------------
 
     def roll_back(
-        self, incarnation: int, sent: Mapping[str, int], received: Mapping[str, int], gone: frozenset[str]
+        self, incarnation: int, sent: Mapping[str, int], received: Mapping[str, int], owed: Owed, gone: frozenset[str]
     ) -> None:
-        """Note that the system went back to a cut with these numbers of this driver: sent, and processed of these."""
-        self.tell(SystemRolledBack(incarnation, sent, gone, received))
+        """Note that the system went back to a cut with these numbers of this driver; see SystemRolledBack."""
+        self.tell(SystemRolledBack(incarnation, sent, gone, received, owed))
         self.ended = set(gone)
         for call_id, answer in self._durable.items():
             if answer is not None and answer.incarnation < incarnation:

@@ -10,11 +10,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from rayshot.errors import ActorDied, ActorExited, OutsideHandler, StaleHandle
+from rayshot.errors import ActorDied, ActorExited, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import OpenCall, Question, encode_reply
-from rayshot.model.cell import Cell
+from rayshot.model.calls import OpenCall, Question, encode_reply, no_answer
+from rayshot.model.cell import EXPIRE, Cell
 from rayshot.model.current import enter, running_cell
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import Coroutines
@@ -28,6 +28,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.bodies.named_world import name_in
 from rayshot.simulation.bodies.strand import Strand
 from rayshot.simulation.bodies.suspension import SimulatedSuspension
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop, no_loop_around
@@ -71,6 +72,9 @@ class ActorSurroundings(Surroundings, Protocol):
     def answer_driver(self, process: "SimulatedActor", driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
 
+    def takes_answers(self, driver: str) -> bool:
+        """Whether this driver takes answers."""
+
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
         """Note that a message has no effect."""
 
@@ -88,12 +92,6 @@ class ProcessOutPort(OutPort):
     def append(self, message: bytes) -> None:
         """Send an encoded message."""
         self._process.send(self._receiver, message)
-
-
-class NamedWorld(Protocol):
-    """The world that a handle is compared with."""
-
-    system: str
 
 
 class SimulatedActor(Process):
@@ -135,6 +133,11 @@ class SimulatedActor(Process):
     def is_busy(self) -> bool:
         """See Process."""
         return self._busy
+
+    @property
+    def owed(self) -> dict[str, tuple[int, ...]]:
+        """See Process."""
+        return self.cell.owed.to_drivers
 
     def next_senders(self) -> list[str]:
         """See Process; none while a handler waits."""
@@ -207,6 +210,10 @@ class SimulatedActor(Process):
             self.world.answer_driver(self, sender, call_id, value, ok=ok)
             return
         self.send(sender, encode_reply(self.codec, call_id, value, ok=ok))
+
+    def is_gone(self, caller: str) -> bool:
+        """See CellPort."""
+        return not self.world.takes_answers(caller) if is_driver(caller) else caller in self._gone
 
     def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """See CellPort."""
@@ -311,6 +318,11 @@ class SimulatedActor(Process):
                     self.capture(snapshot)
             while self.pauses:
                 self.pause()
+            if self.ending and self.cell.owed.numbers:
+                self._sends = []
+                self.cell.owed.end()
+                self._send_all(self._sends)
+                self._sends = None
             self.try_to_end()
         finally:
             self._settling = False
@@ -336,6 +348,9 @@ class SimulatedActor(Process):
         for message in self.outbox.pop(receiver, ()):
             self._lose(receiver, self.name, 0, message, f"actor {receiver!r} ended")
         super().receiver_ended(receiver)
+        for question in self.suspension.never_answered(receiver):
+            self.put(self.name, no_answer(self.codec, question))
+            self.world.wake(self)
 
     def arrive(self, packet: Packet) -> None:
         """See Process; after the end nothing is delivered, even if the machine does not know of the end yet."""
@@ -438,6 +453,11 @@ class SimulatedActor(Process):
         self._send_all([(self.name, message) for message in messages])
         self.world.wake(self)
 
+    def expire(self, key: tuple[str, int]) -> None:
+        """A call that this actor owes an answer gets none: tell it."""
+        self.put(self.name, self.codec.tell(EXPIRE, key))
+        self.world.wake(self)
+
     def _run_handler(self, sender: str, message: bytes) -> BaseException | None:
         cell = self.cell
         cell.sender = sender
@@ -466,18 +486,6 @@ class SimulatedActor(Process):
 
     def _settled(self, call: OpenCall) -> bytes:
         return call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
-
-
-def name_in(handle: ActorHandle, world: NamedWorld) -> str:
-    """The name of an actor of `world`. Raises StaleHandle if it belongs to another world, even one of the same name."""
-    port = handle._port  # noqa: SLF001 - worlds have no unique names, so the port decides
-    if port is not None and getattr(port, "world", None) is not world:
-        raise StaleHandle(
-            f"{handle!r} belongs to another world; channels do not cross worlds: use get_actor({handle.name!r}) of "
-            "this one",
-            handle=repr(handle),
-        )
-    return handle.name_in(world.system)
 
 
 def ended(name: str) -> ActorExited:

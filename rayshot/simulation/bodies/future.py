@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rayshot.errors import NotAnObjectRef
+from rayshot.model.calls import Unanswered
 
 
-class Future:
+class Future(Unanswered):
     """The result of `.remote(...)` in a test. `result` runs the world until the call is answered."""
 
     def __init__(self, what: str, run_until: Callable[[Callable[[], bool], str], None]) -> None:
@@ -33,6 +34,11 @@ class Future:
         if not self._ok:
             raise self._value
         return self._value
+
+    def get(self, timeout: float | None = None) -> Any:
+        """As `result`; a world has the time that it takes."""
+        del timeout
+        return self.result()
 
     def settle(self, value: Any, *, ok: bool) -> None:
         """Set the result, or with `ok=False` the exception; if set twice, as after a rollback, the first one counts."""

@@ -1,7 +1,7 @@
 """How a handler of a simulated actor waits for answers: it parks, and the rest of the world goes on."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -138,12 +138,22 @@ class SimulatedSuspension:
         No snapshot is open here that could stop one: who waits refuses them all.
         """
         process = self._process
-        for messages in process.mailbox.values():
-            for message in messages:
-                kind, *fields = next(process.codec.unpacker(message))
-                if kind == REPLY and fields[0] < 0:
-                    process.cell.take_answer(fields[0], fields[1], fields[2], ())
+        for call_id, ok, tell in self._answers():
+            process.cell.take_answer(call_id, ok, tell, ())
         for question in tuple(process.cell.questions.values()):
             if question.callee in process.gone and not question.is_answered:
                 detail = f"actor {question.callee!r} ended and has not answered"
                 question.outcome = False, ActorExited(detail, actor=question.callee)
+
+    def _answers(self) -> Iterator[tuple[int, bool, bytes]]:
+        """The answers to questions that wait in the mailbox: id of the call, whether it is a result, and its bytes."""
+        for messages in self._process.mailbox.values():
+            for message in messages:
+                kind, *fields = next(self._process.codec.unpacker(message))
+                if kind == REPLY and fields[0] < 0:
+                    yield fields[0], fields[1], fields[2]
+
+    def never_answered(self, callee: str) -> list[Question]:
+        """The calls to an actor that has ended whose outcomes would be answers of this actor."""
+        there = {call_id for call_id, _, _ in self._answers()}
+        return [one for one in self._process.cell.forwarded if one.callee == callee and one.call_id not in there]

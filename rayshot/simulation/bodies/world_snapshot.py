@@ -30,12 +30,16 @@ class RecordedActor:
 
 @dataclass(frozen=True, slots=True)
 class RecordedChannel:
-    """Where the snapshot cuts one channel; `bodies` are exactly the messages received+1 .. sent, encoded."""
+    """Where the snapshot cuts one channel; `bodies` are exactly the messages received+1 .. sent, encoded.
+
+    `owed` are as in ChannelCut.
+    """
 
     channel: Channel
     sent: int
     received: int
     bodies: tuple[bytes, ...] = field(repr=False)
+    owed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.received <= self.sent or len(self.bodies) != self.sent - self.received:

@@ -183,6 +183,11 @@ class Process(ABC):
                 return snapshot
         return None
 
+    @property
+    def owed(self) -> dict[str, tuple[int, ...]]:
+        """By driver, the numbers of the calls that were processed and are not answered."""
+        return {}
+
     def capture(self, snapshot: SnapshotId) -> None:
         """Record a snapshot; call between two handlers."""
         del self.captures[snapshot]
@@ -191,7 +196,7 @@ class Process(ABC):
             return
         self.world.captured(self, snapshot)
         self._captured = self.state()
-        self.tell(StateCaptured(snapshot, self.is_born, dict(self.sent), dict(self.received)))
+        self.tell(StateCaptured(snapshot, self.is_born, dict(self.sent), dict(self.received), self.owed))
         self._captured = None
 
     def pause(self) -> None:

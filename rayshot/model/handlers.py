@@ -1,0 +1,81 @@
+"""The handlers of an actor: its methods, each made ready to be called when it is first used."""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from typing import Any
+
+from rayshot.model.event_loop import Coroutines
+from rayshot.model.hooks import HOOKS
+from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
+
+
+class Handlers(dict[str, Callable[..., Any]]):
+    """Bound methods by name, looked up once each."""
+
+    def __init__(self, instance: object, methods: Sequence[str], name: str, coroutines: Coroutines) -> None:
+        super().__init__()
+        self._instance = instance
+        self._methods = frozenset(methods) - HOOKS  # older snapshots may have one among the methods
+        self._name = name
+        self._coroutines = coroutines
+        self._is_async = has_coroutines(instance, methods)
+
+    def __missing__(self, method: str) -> Callable[..., Any]:
+        if method not in self._methods:
+            user_class = type(self._instance)
+            if hasattr(user_class, method) and is_generator(user_class, method):
+                raise generator_called(self._name, method)
+            raise unknown_method(self._name, method, self._methods)
+        found = to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
+        if hides_generator(type(self._instance), method):
+            found = _refusing_generators(found, self._name, method)
+        bound = self[method] = found
+        return bound
+
+
+class ToldHandlers(Handlers):
+    """Handlers that tell the name of each method that is looked up."""
+
+    def __init__(self, tell: Callable[[str], None], *of: Any) -> None:
+        super().__init__(*of)
+        self._tell = tell
+
+    def __getitem__(self, method: str) -> Callable[..., Any]:
+        found = super().__getitem__(method)
+        self._tell(method)
+        return found
+
+
+def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -> Callable[..., Any]:
+    """The handler, changed to raise if it returns a generator; no code of the generator has run by then."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = handler(*args, **kwargs)
+        if isinstance(result, (Generator, AsyncGenerator)):
+            raise generator_called(actor, method)
+        return result
+
+    return call
+
+
+def has_coroutines(instance: object, methods: Sequence[str]) -> bool:
+    """Whether any handler is `async def`. Only then does the event loop run, and only then can tasks start on it."""
+    return any(inspect.iscoroutinefunction(getattr(type(instance), name, None)) for name in methods)
+
+
+def to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_async: bool) -> Callable[..., Any]:
+    """The method itself; if it is `async def`, a function that calls it and waits for its end.
+
+    In a class with async handlers a plain handler may leave a task behind; that is checked when it returns.
+    """
+    if inspect.iscoroutinefunction(method):
+        return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))
+    if not is_async:
+        return method
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        coroutines.end_plain()
+        return result
+
+    return call

@@ -1,0 +1,72 @@
+"""`rayshot.Event`: who waits for it waits in the state of an actor.
+
+Snapshots have the classes here by name: keep them here.
+"""
+
+from typing import Any
+
+from rayshot.model.actor_class import actor
+from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.port import result_of
+
+
+@actor
+class EventActor:
+    """A flag, and the calls that wait until it is set."""
+
+    __rayshot_answers_late__ = True
+
+    def __init__(self) -> None:
+        self.flag = False
+        self.waiters: list[LaterAnswer] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Answers when the flag is set: True; False if it is not set in time."""
+        if not self.flag:
+            self.waiters.append(answer_later(timeout, otherwise=False))
+        return self.flag
+
+    def set(self) -> None:
+        """Set the flag; all that wait go on."""
+        self.flag = True
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.give(value=True)
+
+    def clear(self) -> None:
+        """Take the flag down."""
+        self.flag = False
+
+    def is_set(self) -> bool:
+        """Whether the flag is set."""
+        return self.flag
+
+
+class Event:
+    """A flag that actors, drivers, tasks and plain actors wait for, as `threading.Event`.
+
+    It is waited for as a Queue is: see there. `actor_options` are options of its actor, as `name` and `num_cpus`.
+    """
+
+    def __init__(self, actor_options: dict[str, Any] | None = None) -> None:
+        self.actor = EventActor.options(**(actor_options or {})).remote()  # type: ignore[attr-defined]
+
+    def is_set(self) -> bool:
+        """Whether the flag is set."""
+        return bool(result_of(self.actor.is_set.remote()))
+
+    def set(self) -> None:
+        """Set the flag: all that wait go on."""
+        result_of(self.actor.set.remote())
+
+    def clear(self) -> None:
+        """Take the flag down: from now on `wait` waits."""
+        result_of(self.actor.clear.remote())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the flag is set, for `timeout` seconds at most; returns whether it is."""
+        return bool(result_of(self.actor.wait.remote(timeout)))
+
+    async def wait_async(self, timeout: float | None = None) -> bool:
+        """As `wait`, in a coroutine."""
+        return bool(await self.actor.wait.remote(timeout))

@@ -1,0 +1,226 @@
+"""`rayshot.Queue`: as `ray.util.queue.Queue`, and who waits for an item or for room waits in the state of an actor.
+
+So no snapshot waits for a getter: it holds who waits, and since which call. Snapshots have the classes here by name:
+keep them here.
+"""
+
+import queue
+import sys
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from rayshot.model.actor_class import actor
+from rayshot.model.handle import ActorHandle
+from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.port import result_of
+
+NOTHING = False, None
+"""The answer to a getter that gets nothing; others get `(True, item)`."""
+
+
+@actor
+class QueueActor:
+    """The items of a queue, and the calls that wait for items and for room, the first first."""
+
+    __rayshot_answers_late__ = True
+
+    def __init__(self, maxsize: int) -> None:
+        self.maxsize = maxsize
+        self.items: deque[Any] = deque()
+        self.getters: deque[LaterAnswer] = deque()
+        self.putters: deque[tuple[LaterAnswer, Any]] = deque()
+
+    def qsize(self) -> int:
+        """How many items are there. Those that wait for room do not count."""
+        return len(self.items)
+
+    def empty(self) -> bool:
+        """Whether no item is there."""
+        return not self.items
+
+    def full(self) -> bool:
+        """Whether there is no room."""
+        return 0 < self.maxsize <= len(self.items)
+
+    def put(self, item: Any, timeout: float | None = None) -> bool:
+        """Add an item when there is room; answers whether it was added in time. A `tell` waits as long as it takes."""
+        if self.full():
+            self.putters.append((answer_later(timeout, otherwise=False), item))
+            return False
+        self._add(item)
+        return True
+
+    def get(self, timeout: float | None = None) -> tuple[bool, Any]:
+        """Take the first item when there is one; answers `(True, item)`, or NOTHING if there is none in time."""
+        if self.items:
+            return True, self._take()
+        self.getters.append(answer_later(timeout, otherwise=NOTHING))
+        return NOTHING
+
+    def put_nowait(self, item: Any) -> bool:
+        """Add an item if there is room; answers whether there was."""
+        return self.put_nowait_batch([item])
+
+    def get_nowait(self) -> tuple[bool, Any]:
+        """As `get`, at once."""
+        return (True, self._take()) if self.items else NOTHING
+
+    def put_nowait_batch(self, items: list[Any]) -> bool:
+        """Add all items if there is room for all; answers whether there was."""
+        if 0 < self.maxsize < len(self.items) + len(items):
+            return False
+        for item in items:
+            self._add(item)
+        return True
+
+    def get_nowait_batch(self, count: int) -> list[Any] | None:
+        """Take so many items if they are there; None if not."""
+        return [self._take() for _ in range(count)] if count <= len(self.items) else None
+
+    def _add(self, item: Any) -> None:
+        while self.getters:
+            getter = self.getters.popleft()
+            if getter.is_awaited:
+                getter.give((True, item))
+                return
+        self.items.append(item)
+
+    def _take(self) -> Any:
+        taken = self.items.popleft()
+        while self.putters and not self.full():
+            putter, item = self.putters.popleft()
+            if putter.is_awaited or putter.is_of_tell:
+                putter.give(value=True)
+                self.items.append(item)
+        return taken
+
+
+class Queue:
+    """A first-in, first-out queue for actors, drivers, tasks and plain actors: `ray.util.queue.Queue` with snapshots.
+
+    Who waits in `get` or `put` inside a handler waits as with `rayshot.get`: no snapshot can hold its actor meanwhile.
+    At the top of a loop use `rayshot.loop(queue.get)`, and with many calls at a time `queue.actor.get.remote()`.
+
+    Args:
+        maxsize: how many items have room; 0 or less: any number.
+        actor_options: options of the queue's actor, as `name` and `num_cpus`.
+
+    Errors are those of Ray's class: `ray.util.queue.Empty` and `Full`, which are `queue.Empty` and `queue.Full`;
+    ValueError for a timeout below 0. `actor` is the handle of the queue's actor; None behind `shutdown`.
+    """
+
+    def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
+        self.maxsize = maxsize
+        self.actor: ActorHandle | None = QueueActor.options(**(actor_options or {})).remote(maxsize)  # type: ignore[attr-defined]
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def size(self) -> int:
+        """How many items are there."""
+        found: int = result_of(self._actor.qsize.remote())
+        return found
+
+    def qsize(self) -> int:
+        """As `size`."""
+        return self.size()
+
+    def empty(self) -> bool:
+        """Whether no item is there."""
+        return self.size() == 0
+
+    def full(self) -> bool:
+        """Whether there is no room."""
+        return bool(result_of(self._actor.full.remote()))
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Add an item. Waits for room, for `timeout` seconds at most; raises Full if there is none."""
+        _check_put(result_of(self._put(item, timeout, block=block)))
+
+    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """As `put`, in a coroutine."""
+        _check_put(await self._put(item, timeout, block=block))
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Take the first item. Waits for one, for `timeout` seconds at most; raises Empty if there is none."""
+        return _item_of(result_of(self._get(timeout, block=block)))
+
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
+        """As `get`, in a coroutine."""
+        return _item_of(await self._get(timeout, block=block))
+
+    def put_nowait(self, item: Any) -> None:
+        """As `put`, at once."""
+        self.put(item, block=False)
+
+    def get_nowait(self) -> Any:
+        """As `get`, at once."""
+        return self.get(block=False)
+
+    def put_nowait_batch(self, items: Iterable[Any]) -> None:
+        """Add all items at once. Raises Full, and adds none, if there is no room for all; TypeError if not iterable."""
+        if not isinstance(items, Iterable):
+            raise TypeError(f"put_nowait_batch takes items, not {items!r}")
+        _check_put(result_of(self._actor.put_nowait_batch.remote([*items])))
+
+    def get_nowait_batch(self, num_items: int) -> list[Any]:
+        """Take so many items at once. Raises Empty, and takes none, if there are fewer; TypeError, ValueError."""
+        if not isinstance(num_items, int):
+            raise TypeError(f"get_nowait_batch takes a number of items, not {num_items!r}")
+        if num_items < 0:
+            raise ValueError(f"num_items is {num_items}, not at least 0")
+        items: list[Any] | None = result_of(self._actor.get_nowait_batch.remote(num_items))
+        if items is None:
+            raise _error("Empty")(f"there are fewer than {num_items} items")
+        return items
+
+    def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
+        """End the queue's actor when it has handled what this process sent to it; who waits there gets ActorExited.
+
+        There is no harder end, so the arguments change nothing. The queue cannot be used behind it.
+        """
+        del force, grace_period_s
+        if self.actor is not None:
+            self.actor.__ray_terminate__.tell()
+            self.actor = None
+
+    @property
+    def _actor(self) -> ActorHandle:
+        if self.actor is None:
+            raise RuntimeError("this queue was shut down")
+        return self.actor
+
+    def _put(self, item: Any, timeout: float | None, *, block: bool) -> Any:
+        if not block:
+            return self._actor.put_nowait.remote(item)
+        return self._actor.put.remote(item, _checked(timeout))
+
+    def _get(self, timeout: float | None, *, block: bool) -> Any:
+        if not block:
+            return self._actor.get_nowait.remote()
+        return self._actor.get.remote(_checked(timeout))
+
+
+def _checked(timeout: float | None) -> float | None:
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout is {timeout}, not at least 0")
+    return timeout
+
+
+def _check_put(was_added: bool) -> None:
+    if not was_added:
+        raise _error("Full")("there is no room")
+
+
+def _item_of(answer: tuple[bool, Any]) -> Any:
+    is_there, item = answer
+    if not is_there:
+        raise _error("Empty")("no item is there")
+    return item
+
+
+def _error(name: str) -> type[Exception]:
+    """Ray's class of that name, if this program has its module; otherwise the class from which that is derived."""
+    found: type[Exception] = getattr(sys.modules.get("ray.util.queue", queue), name)
+    return found

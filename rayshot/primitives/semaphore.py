@@ -1,0 +1,125 @@
+"""`rayshot.Semaphore` and `rayshot.Lock`: who waits for them waits in the state of an actor.
+
+Snapshots have the classes here by name: keep them here.
+"""
+
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+from rayshot.model.actor_class import actor
+from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.port import result_of
+
+
+@actor
+class SemaphoreActor:
+    """A number of places, and the calls that wait for one, the first first. `most` is how many there may be."""
+
+    __rayshot_answers_late__ = True
+
+    def __init__(self, value: int, most: int | None) -> None:
+        self.value = value
+        self.most = most
+        self.waiters: deque[LaterAnswer] = deque()
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        """Take a place when there is one; answers whether there was one in time."""
+        if self.acquire_nowait():
+            return True
+        self.waiters.append(answer_later(timeout, otherwise=False))
+        return False
+
+    def acquire_nowait(self) -> bool:
+        """Take a place if there is one; answers whether there was."""
+        is_free = self.value > 0
+        self.value -= is_free
+        return is_free
+
+    def release(self, count: int) -> None:
+        """Give so many places back."""
+        if self.most is not None and self.value + count > self.most:
+            raise RuntimeError("it is released, and nobody holds it")
+        self.value += count
+        while self.value and self.waiters:
+            waiter = self.waiters.popleft()
+            if waiter.is_awaited:
+                self.value -= 1
+                waiter.give(value=True)
+
+    def free(self) -> int:
+        """How many places are free."""
+        return self.value
+
+
+class Semaphore:
+    """So many places for actors, drivers, tasks and plain actors, as `threading.Semaphore`.
+
+    It is waited for as a Queue is: see there. A place that is held is part of the snapshot. If the process of a holder
+    is lost, the system goes back with it; but a place of a driver that died stays taken.
+
+    Args:
+        value: how many places there are, at least 0.
+        actor_options: options of its actor, as `name` and `num_cpus`.
+    """
+
+    def __init__(self, value: int = 1, actor_options: dict[str, Any] | None = None) -> None:
+        if value < 0:
+            raise ValueError(f"a semaphore has {value} places, not at least 0")
+        self.actor = SemaphoreActor.options(**(actor_options or {})).remote(value, self._most())  # type: ignore[attr-defined]
+
+    def _most(self) -> int | None:
+        return None
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Take a place. Waits for one, for `timeout` seconds at most; returns whether there was one in time."""
+        return bool(result_of(self._acquire(timeout, blocking=blocking)))
+
+    async def acquire_async(self, timeout: float | None = None) -> bool:
+        """As `acquire`, in a coroutine."""
+        return bool(await self._acquire(timeout, blocking=True))
+
+    def release(self, n: int = 1) -> None:
+        """Give `n` places back. Raises RuntimeError if a lock was not held."""
+        result_of(self.actor.release.remote(n))
+
+    async def release_async(self, n: int = 1) -> None:
+        """As `release`, in a coroutine."""
+        await self.actor.release.remote(n)
+
+    def _acquire(self, timeout: float | None, *, blocking: bool) -> Any:
+        if not blocking:
+            return self.actor.acquire_nowait.remote()
+        if timeout is not None and timeout < 0:  # as threading's: wait as long as it takes
+            timeout = None
+        return self.actor.acquire.remote(timeout)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.release()
+
+    async def __aenter__(self) -> bool:
+        return await self.acquire_async()
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        await self.release_async()
+
+
+class Lock(Semaphore):
+    """A lock for actors, drivers, tasks and plain actors, as `threading.Lock`: any of them may release it."""
+
+    def __init__(self, actor_options: dict[str, Any] | None = None) -> None:
+        super().__init__(1, actor_options)
+
+    def _most(self) -> int | None:
+        return 1
+
+    def locked(self) -> bool:
+        """Whether it is held."""
+        return not result_of(self.actor.free.remote())

@@ -1,0 +1,243 @@
+"""Queues, locks, semaphores and events: who waits for them waits in a state, which snapshots hold."""
+
+import pytest
+import ray.util.queue
+
+import rayshot
+from rayshot.errors import ActorExited
+from rayshot.model.configuration import FailureConfig
+from rayshot.primitives import queue as primitives_queue
+from rayshot.primitives.queue import QueueActor
+from rayshot.runtime.door import door
+from tests.fake.system import actor, await_life, begin
+
+
+@rayshot.actor(capture="inline")
+class Worker:
+    """Does what it is told with things that all have, and notes what came of it."""
+
+    def __init__(self, *things):
+        self.things, self.found = things, []
+
+    def do(self, method, *args, **kwargs):
+        try:
+            self.found.append(getattr(self.things[0], method)(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.found.append(type(error))
+
+    async def do_async(self, method, *args):
+        self.found.append(await getattr(self.things[0], method)(*args))
+
+    def guarded(self, gate):
+        with self.things[0]:
+            self.things[1].wait()
+            self.found.append(gate)
+
+    async def guarded_async(self, what):
+        async with self.things[0]:
+            self.found.append(what)
+
+    def read(self):
+        return self.found
+
+
+@pytest.fixture
+def system(cluster):
+    return begin(failure=FailureConfig(backoff_s=0.0))
+
+
+def read(handle):
+    return door.get(handle.read.remote())
+
+
+def worker(name, *things):
+    made = Worker.options(name=name).remote(*things)
+    read(made)
+    return made
+
+
+def instance(cluster, name):
+    return actor(cluster, name).run.instance._process.cell.instance
+
+
+def test_a_queue_has_the_methods_and_errors_of_rays(system):
+    queue = rayshot.Queue(maxsize=3)
+    assert (queue.maxsize, len(queue), queue.empty(), queue.full()) == (3, 0, True, False)
+    queue.put("a")
+    queue.put_nowait("b")
+    queue.put_nowait_batch(["c"])
+    assert (queue.size(), queue.qsize(), queue.empty(), queue.full()) == (3, 3, False, True)
+    for put in (lambda: queue.put("d", block=False), lambda: queue.put("d", timeout=0), lambda: queue.put_nowait("d")):
+        with pytest.raises(ray.util.queue.Full):
+            put()
+    with pytest.raises(ray.util.queue.Full):
+        queue.put_nowait_batch(["d"])
+    with pytest.raises(ray.util.queue.Empty):
+        queue.get_nowait_batch(4)
+    assert (queue.get(), queue.get_nowait_batch(2)) == ("a", ["b", "c"])
+    for get in (queue.get_nowait, lambda: queue.get(timeout=0.1)):
+        with pytest.raises(ray.util.queue.Empty):
+            get()
+    for wrong, kind in (
+        (lambda: queue.put("d", timeout=-1), ValueError),
+        (lambda: queue.get(timeout=-1), ValueError),
+        (lambda: queue.put_nowait_batch(5), TypeError),
+        (lambda: queue.get_nowait_batch("5"), TypeError),
+        (lambda: queue.get_nowait_batch(-1), ValueError),
+    ):
+        with pytest.raises(kind):
+            wrong()
+    queue.shutdown()
+    queue.shutdown()
+    with pytest.raises(RuntimeError, match="shut down"):
+        queue.size()
+
+
+def test_every_method_of_rays_queue_is_there():
+    there = {name for name in vars(ray.util.queue.Queue) if not name.startswith("_")}
+    assert there <= set(vars(rayshot.Queue)), there - set(vars(rayshot.Queue))
+
+
+def test_a_program_without_rays_queues_gets_the_errors_of_pythons(monkeypatch):
+    monkeypatch.delitem(primitives_queue.sys.modules, "ray.util.queue")
+    assert primitives_queue._error("Empty") is primitives_queue.queue.Empty
+
+
+def test_who_waits_in_a_queue_is_served_in_order_and_a_full_one_lets_putters_wait(cluster, system):
+    queue = rayshot.Queue(1, actor_options={"name": "queue"})
+    takers = [worker(f"taker {n}", queue) for n in range(3)]
+    for taker in takers[:2]:
+        taker.do.tell("get")
+        cluster.settle()
+    takers[2].do_async.tell("get_async")
+    cluster.settle()
+    assert len(instance(cluster, "queue").getters) == 3
+    putters = [worker(f"putter {n}", queue) for n in range(5)]
+    for number, putter in enumerate(putters):
+        putter.do.tell("put", number)
+        cluster.settle()
+    assert [read(taker) for taker in takers] == [[0], [1], [2]]
+    assert (queue.size(), len(instance(cluster, "queue").putters)) == (1, 1)
+    queue.actor.put.tell(5)
+    queue.actor.get.tell()
+    assert [queue.get() for _ in range(2)] == [4, 5], "the get that nobody waits for has taken 3"
+    assert all(read(putter) == [None] for putter in putters)
+
+
+@pytest.mark.parametrize("moment", ["before", "behind"])
+def test_whose_time_is_up_takes_nothing_and_leaves_nothing(cluster, system, moment):
+    queue = rayshot.Queue(1, actor_options={"name": "queue"})
+    taker, putter = worker("taker", queue), worker("putter", queue)
+    taker.do.tell("get", timeout=2.0)
+    cluster.settle()
+    if moment == "before":
+        queue.put("a")
+        cluster.schedule.pass_s(5.0)
+        assert (read(taker), len(queue)) == (["a"], 0)
+    else:
+        cluster.schedule.pass_s(5.0)
+        queue.put("a")
+        assert (read(taker), len(queue)) == ([ray.util.queue.Empty], 1)
+        putter.do.tell("put", "b", timeout=2.0)
+        cluster.settle()
+        cluster.schedule.pass_s(5.0)
+        assert read(putter) == [ray.util.queue.Full]
+        assert (queue.get(), len(queue)) == ("a", 0)
+    assert actor(cluster, "queue").run.instance._process.cell.timers == []
+
+
+def test_what_waits_in_a_queue_is_in_the_snapshot_and_goes_on_behind_a_rollback(cluster, system):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    taken = queue.actor.get.remote()
+    assert queue.size() == 0
+    snapshot = system.snapshot()
+    assert snapshot.verify().sound
+    worker("bystander")
+    for life in (2, 3):
+        cluster.die(actor(cluster, "bystander"))
+        await_life(cluster, system, life)
+        cluster.settle()
+    queue.put("a")
+    assert door.get(taken) == (True, "a")
+    assert queue.empty()
+
+
+def test_an_item_goes_to_the_next_one_if_the_first_is_gone(cluster, system):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    first, second = worker("first", queue), worker("second", queue)
+    reply = first.do.remote("get")
+    cluster.settle()
+    second.do.tell("get")
+    cluster.settle()
+    process = actor(cluster, "queue").run.instance._process
+    process.cell.owed.forget({"first"})
+    queue.put("a")
+    assert read(second) == ["a"]
+    assert reply is not None
+
+
+def test_a_lock_is_held_by_one_and_waited_for_in_order(cluster, system):
+    lock, opened = rayshot.Lock(), rayshot.Event()
+    first, second = worker("first", lock, opened), worker("second", lock, opened)
+    first.guarded.tell("one")
+    cluster.settle()
+    second.guarded_async.tell("two")
+    cluster.settle()
+    assert lock.locked()
+    assert not lock.acquire(blocking=False)
+    assert not lock.acquire(timeout=1.0)
+    opened.set()
+    cluster.settle()
+    assert (read(first), read(second), lock.locked()) == (["one"], ["two"], False)
+    assert lock.acquire(timeout=-1)
+    lock.release()
+    with pytest.raises(RuntimeError, match="nobody holds it"):
+        lock.release()
+
+
+def test_a_semaphore_has_so_many_places(cluster, system):
+    semaphore = rayshot.Semaphore(2)
+    assert semaphore.acquire()
+    assert semaphore.acquire()
+    waiting = worker("waiting", semaphore)
+    waiting.do.tell("acquire")
+    waiting.do_async.tell("acquire_async", 1.0)
+    cluster.settle()
+    semaphore.release(1)
+    cluster.schedule.pass_s(3.0)
+    assert read(waiting) == [True, False]
+    waiting.do_async.tell("release_async", 3)
+    assert read(waiting) == [True, False, None]
+    assert [semaphore.acquire(blocking=False) for _ in range(4)] == [True, True, True, False]
+    with pytest.raises(ValueError, match="-1 places"):
+        rayshot.Semaphore(-1)
+
+
+def test_an_event_lets_all_go_on(cluster, system):
+    event = rayshot.Event()
+    assert not event.is_set()
+    assert not event.wait(timeout=0.5)
+    waiting = [worker(f"waiting {n}", event) for n in range(2)]
+    waiting[0].do.tell("wait")
+    waiting[1].do_async.tell("wait_async")
+    cluster.settle()
+    event.set()
+    assert [read(one) for one in waiting] == [[True], [True]]
+    assert (event.is_set(), event.wait()) == (True, True)
+    event.clear()
+    assert not event.is_set()
+
+
+def test_who_waits_in_a_queue_that_is_shut_down_learns_that(cluster, system):
+    queue = rayshot.Queue()
+    waiting, taken = worker("waiting", queue), queue.actor.get.remote()
+    waiting.do.tell("get")
+    cluster.settle()
+    queue.shutdown(force=True)
+    assert read(waiting) == [ActorExited]
+    with pytest.raises(ActorExited):
+        door.get(taken)
+
+
+def test_a_queue_is_an_actor_that_answers_late():
+    assert QueueActor.__rayshot_answers_late__
