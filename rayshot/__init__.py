@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
+    from rayshot.model.loop import loop
     from rayshot.model.reply import Reply, gather, get, wait
+    from rayshot.primitives.event import Event
+    from rayshot.primitives.queue import Queue
+    from rayshot.primitives.semaphore import Lock, Semaphore
     from rayshot.runtime.opening.attach import attach
     from rayshot.runtime.opening.init import init, restore
     from rayshot.runtime.opening.resume import resume
@@ -41,6 +45,7 @@ _HOMES = {
     "get": ("rayshot.model.reply", "get"),
     "init": ("rayshot.runtime.opening.init", "init"),
     "kill": ("rayshot.model.handle", "kill"),
+    "loop": ("rayshot.model.loop", "loop"),
     "open": ("rayshot.snapshots.catalog", "open"),
     "restore": ("rayshot.runtime.opening.init", "restore"),
     "resume": ("rayshot.runtime.opening.resume", "resume"),
@@ -48,7 +53,7 @@ _HOMES = {
     "_driver_port": ("rayshot.runtime.opening.ports", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
     "_hear": ("rayshot.runtime.opening.ports", "hear"),
-    "_result_of": ("rayshot.runtime.door.door", "get"),
+    "_result_of": ("rayshot.runtime.opening.ports", "result_of"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 
@@ -72,6 +77,7 @@ __all__ = [
     "get",
     "init",
     "kill",
+    "loop",
     "open",
     "restore",
     "resume",

@@ -54,6 +54,10 @@ class ConfigError(UsageError):
     """A name, URL, option or combination of options that cannot work."""
 
 
+class LoopNotRepeatable(ConfigError):
+    """A method with `rayshot.loop` does what would be lost, or done twice, behind a restore: it begins anew there."""
+
+
 class UnsupportedVersion(UsageError):
     """rayshot does not know the installed version of a library that it needs."""
 

@@ -6,7 +6,7 @@ is migrated here as well, and the replay proves this migration together with wha
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -318,6 +318,17 @@ class Replay:
         """See CellPort: it took its answers when they were sent."""
         del caller
         return False
+
+    def message_now(self) -> None:
+        """See CellPort: no loop is replayed."""
+
+    def sent_so_far(self) -> int:
+        """See CellPort."""
+        return len(self.sent)
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> NoReturn:
+        """See CellPort."""
+        raise Unproved(f"{self.name} loops, which is not replayed: {may_begin}")
 
     def request_snapshot(self) -> None:
         """See CellPort: the snapshot was already taken."""

@@ -96,6 +96,10 @@ class Interruption(BaseException):
     """
 
 
+class LoopEnded(BaseException):
+    """Ends a method with `rayshot.loop` at the top of a pass: its actor is to end. Who runs handlers catches it."""
+
+
 def sendable(error: Exception) -> RayshotError:
     """The error itself if it is ours, else a MessageNotSerializable with its text. Any process can unpickle it."""
     if isinstance(error, RayshotError):

@@ -18,23 +18,26 @@ from rayshot.errors import (
 )
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.calls import Continuation, Gathering, Interruption, OpenCall, Question, Unanswered
+from rayshot.model.calls import Continuation, Gathering, Interruption, LoopEnded, OpenCall, Question, Unanswered
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
+from rayshot.model.loop_state import LoopState
 from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
 from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
+from rayshot.model.timer import AFTER_S_MAX, Timer
 from rayshot.model.versions import migrate
 from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")
 FORWARD, FORWARD_ERROR = "__forward__", "__forward_error__"
 """In place of methods: what comes of a call of this actor is its own answer to a call."""
+TIME_UP = "__time_up__"
+"""In place of a method: the time of a call is up that was left to be answered later."""
 EXPIRE = "__expire__"
-"""In place of a method: an actor tells itself that the time of a call is up which it owes an answer."""
-AFTER_S_MAX = 10 * 365.25 * 86400.0
+"""In place of a method: nobody needs the answer of a call any more that was left to be answered later."""
 
 
 class CellPort(Port, AnswerPort, Protocol):
@@ -55,16 +58,17 @@ class CellPort(Port, AnswerPort, Protocol):
     def has_own_mail(self) -> bool:
         """Whether messages are waiting that this actor sent to itself, for example those of its timers."""
 
+    def message_now(self) -> bytes | None:
+        """The message that is handled now, encoded; None if values lie beside it."""
 
-class Timer:
-    """A message from an actor to itself, due at `due` by the cell's clock."""
+    def sent_so_far(self) -> int:
+        """How many messages this actor has sent, with those of the running handler."""
 
-    __slots__ = ("args", "due", "method")
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """Return when the next pass of a loop may begin; snapshots may be recorded meanwhile. Raises LoopEnded.
 
-    def __init__(self, due: float, method: str, args: tuple[Any, ...]) -> None:
-        self.due = due
-        self.method = method
-        self.args = args
+        `may_begin` is asked whenever something is new, and when `loop.due` is there.
+        """
 
 
 class Cell:
@@ -97,20 +101,24 @@ class Cell:
         self.open_calls: list[OpenCall] = []
         self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
         self.gatherings: list[Gathering] = []
-        self.owed = OwedAnswers(name, port)
+        self.owed = OwedAnswers(name, port, self._drop_time_out)
         self.answers_late = False
-        self._call_now = 0
+        self.call_now = 0
         """The id of the call that is handled now, 0 if none is."""
+        self._is_left_to_later = False
+        """Whether that call is, or was, to be answered later."""
+        self.loop: LoopState | None = None
+        """Of a method that loops, from the top of its first pass on."""
+        self.is_in_loop, self.done_above = False, 0
+        """Whether the running handler has come to its loop; what `done_so_far` was when it began, if it has one."""
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
         self._calls: dict[int, Continuation] = {}
-        self.constructing = False
-        self.ending = False
-        self.shared = False
+        self.constructing = self.ending = self.shared = False
         self._next_call = 1
-        self._clock = clock
-        self._child_names = ChildNames(name)
+        self.clock = clock
+        self.child_names = ChildNames(name)
 
     @property
     def born(self) -> bool:
@@ -140,44 +148,54 @@ class Cell:
         sender, method = self.sender, ""
         try:
             method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
-            self._call_now = call_id
+            self.call_now, self._is_left_to_later = call_id, self.loop is not None
             result = self.handlers[method](*args, **kwargs)
             if issubclass(type(result), Unanswered):
                 self._forward(result)
         except SystemExit:
             self.end()
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
-            self.port.answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
+            self._answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
+        except LoopEnded:
+            detail = f"actor {self.name!r} ended, and its loop in .{method} with it"
+            self._answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
         except Interruption:
             raise  # the system goes back to a snapshot: the next life answers the call
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")
-            self.owed.numbers.pop((sender, call_id), None)
-            self.port.answer(sender, call_id, error, ok=False)
+            self._answer(sender, call_id, error, ok=False)
         else:
-            if not self.owed.numbers or (sender, call_id) not in self.owed.numbers:
+            if not self._is_left_to_later:
                 self.port.answer(sender, call_id, result, ok=True)
+            elif self.loop is not None and not issubclass(type(result), Unanswered):
+                self.owed.give((sender, call_id), result, ok=True)
         finally:
-            self._call_now = 0
+            self.call_now = 0
+
+    def _answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Answer the call that is handled now, also if it was left to a later handler, and that has not answered it."""
+        if not self._is_left_to_later:
+            self.port.answer(sender, call_id, value, ok=ok)
+        else:
+            self.owed.give((sender, call_id), value, ok=ok)
 
     def owe(self, timeout_s: float | None = None, otherwise: object = None) -> CallKey:
         """The call that is handled now is answered later; returns its caller and its id, 0 if no call is handled.
 
         See `answer_later`.
         """
-        key = self.sender, self._call_now
-        if self._call_now:
+        key = self.sender, self.call_now
+        if self.call_now:
             if timeout_s is not None:
-                self._set_timer(timeout_s, EXPIRE, (*key, otherwise))
+                self._set_timer(timeout_s, TIME_UP, (*key, otherwise))
             self.owed.add(key, self.number_now())
+            self._is_left_to_later = True
         return key
 
-    def answer_owed(self, key: CallKey, value: object, *, ok: bool) -> None:
-        """Answer such a call; does nothing if it was answered."""
-        self.owed.give(key, value, ok=ok)
+    def _drop_time_out(self, key: CallKey) -> None:
         if self.timers:
-            self.timers = [one for one in self.timers if one.method != EXPIRE or one.args[:2] != key]
+            self.timers = [one for one in self.timers if one.method != TIME_UP or one.args[:2] != key]
 
     def _forward(self, reply: Any) -> None:
         """The outcome of a call of this actor is the answer to the call that is handled now."""
@@ -191,9 +209,18 @@ class Cell:
             self.gatherings.append(Gathering((question,), {question.call_id}, FORWARD, FORWARD_ERROR, (key,)))
 
     @property
-    def forwarded(self) -> list[Question]:
-        """The calls whose outcomes are answers of this actor."""
-        return [one.questions[0] for one in self.gatherings if one.method == FORWARD]
+    def forwarded(self) -> dict[CallKey, Question]:
+        """The calls whose outcomes are answers of this actor, by the calls that they answer."""
+        return {one.context[0]: one.questions[0] for one in self.gatherings if one.method == FORWARD}
+
+    def loop_begins(self) -> None:
+        """A method that loops begins, from its top."""
+        self.is_in_loop = False
+        self.done_above = self.done_so_far()
+
+    def done_so_far(self) -> int:
+        """How many messages this actor has sent and timers it has set: the same if the running handler did neither."""
+        return self.port.sent_so_far() + len(self.timers)
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         if call_id < 0:
@@ -242,8 +269,13 @@ class Cell:
 
     def _handle_end(self, *, dropped: bool) -> None:
         """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
-        if not (dropped and (self.shared or self.timers or self._calls or self.gatherings or self.port.has_own_mail())):
+        if not (dropped and (self.may_still_act or self.port.has_own_mail())):
             self.end()
+
+    @property
+    def may_still_act(self) -> bool:
+        """Whether something besides messages can make this actor act, or others may have its handle."""
+        return bool(self.shared or self.timers or self._calls or self.gatherings)
 
     def _create(self, packed: bytes, tell: bytes) -> None:
         if label_of(self.sender):
@@ -280,12 +312,13 @@ class Cell:
         self.specification = specification
 
     def _look_up(self, specification: ActorSpecification) -> None:
-        of = self.instance, specification.methods, self.name, self.coroutines
+        of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins
         self.handlers = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end
-        self.handlers[EXPIRE] = lambda caller, call_id, value=None: self.owed.give((caller, call_id), value, ok=True)
+        self.handlers[TIME_UP] = lambda caller, call_id, value: self.owed.give((caller, call_id), value, ok=True)
+        self.handlers[EXPIRE] = lambda *key: self.owed.expire(key)
         self.handlers[FORWARD] = lambda results, key: self.owed.give(key, results[0], ok=True)
         self.handlers[FORWARD_ERROR] = lambda error, key: self.owed.give(key, error, ok=False)
 
@@ -352,7 +385,7 @@ class Cell:
 
     def _set_timer(self, seconds: float, method: str, args: tuple[Any, ...]) -> None:
         try:
-            due, fits = self._clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
+            due, fits = self.clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
         except TypeError:  # no number
             fits = False
         if not fits:
@@ -366,7 +399,7 @@ class Cell:
 
     def take_due(self) -> list[bytes]:
         """Remove the timers that are due; returns their messages to this actor, in the order they were due."""
-        now = self._clock()
+        now = self.clock()
         due = sorted((timer for timer in self.timers if timer.due <= now), key=lambda timer: timer.due)
         if due:
             self.timers = [timer for timer in self.timers if timer.due > now]
@@ -390,7 +423,7 @@ class Cell:
         message is handled there, as in a finalizer, the name is random.
         """
         number = self.number_now()
-        return self._child_names.take(class_name, self.sender, number) if number else random_name(class_name)
+        return self.child_names.take(class_name, self.sender, number) if number else random_name(class_name)
 
     # State -----------------------------------------------------------------------------------------------------
 
@@ -401,7 +434,7 @@ class Cell:
         pickle uses. Raises StateNotSerializable if `__getstate__` raises.
         """
         assert self.born, f"{self.name} has no state yet"
-        now = self._clock()
+        now = self.clock()
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
         questions = {one.call_id: one for one in tuple(self.questions.values())}  # some may be let go meanwhile
         for question in questions.values():
@@ -423,6 +456,7 @@ class Cell:
             **({"callees": callees} if callees else {}),
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
+            **({"loop": self.loop.recorded(now)} if self.loop is not None else {}),
             **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
@@ -445,12 +479,15 @@ class Cell:
             key: Continuation(method, on_error, context, callees.get(key))
             for key, (method, on_error, context) in state["calls"].items()
         }
-        now = self._clock()
+        now = self.clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
         self.questions.update(state.get("questions", {}))
         self.gatherings = list(state.get("gatherings", ()))
         self.owed.load(state.get("owed", {}))
+        if (loop := state.get("loop")) is not None:
+            self.loop = LoopState.read(loop, now)
+            self.child_names.go_on(self.loop.sender, self.loop.number, self.loop.children)
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))

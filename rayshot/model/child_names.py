@@ -42,11 +42,16 @@ class ChildNames:
     def __init__(self, creator: str) -> None:
         self._creator = creator
         self._message = ("", 0)
-        self._taken = 0
+        self.taken = 0
+        """How many names the message has that took the last one."""
+
+    def go_on(self, sender: str, number: int, taken: int) -> None:
+        """The handler of this message goes on, and has taken so many names."""
+        self._message, self.taken = (sender, number), taken
 
     def take(self, class_name: str, sender: str, number: int) -> str:
         """The next name, while message `number` of `sender` is handled. Raises ConfigError as `random_name`."""
         if self._message != (sender, number):
-            self._message, self._taken = (sender, number), 0
-        place, self._taken = self._taken, self._taken + 1
+            self._message, self.taken = (sender, number), 0
+        place, self.taken = self.taken, self.taken + 1
         return child_name(class_name, self._creator, sender, number, place)

@@ -6,19 +6,28 @@ from typing import Any
 
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.hooks import HOOKS
+from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
 
 
 class Handlers(dict[str, Callable[..., Any]]):
     """Bound methods by name, looked up once each."""
 
-    def __init__(self, instance: object, methods: Sequence[str], name: str, coroutines: Coroutines) -> None:
+    def __init__(
+        self,
+        instance: object,
+        methods: Sequence[str],
+        name: str,
+        coroutines: Coroutines,
+        loop_begins: Callable[[], None],
+    ) -> None:
         super().__init__()
         self._instance = instance
         self._methods = frozenset(methods) - HOOKS  # older snapshots may have one among the methods
         self._name = name
         self._coroutines = coroutines
         self._is_async = has_coroutines(instance, methods)
+        self._loop_begins = loop_begins
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -29,6 +38,8 @@ class Handlers(dict[str, Callable[..., Any]]):
         found = to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
         if hides_generator(type(self._instance), method):
             found = _refusing_generators(found, self._name, method)
+        if has_loop(type(self._instance), method):
+            found = _telling_of_loop(found, self._loop_begins)
         bound = self[method] = found
         return bound
 
@@ -77,5 +88,13 @@ def to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_asyn
         result = method(*args, **kwargs)
         coroutines.end_plain()
         return result
+
+    return call
+
+
+def _telling_of_loop(handler: Callable[..., Any], begins: Callable[[], None]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begins()
+        return handler(*args, **kwargs)
 
     return call

@@ -23,16 +23,21 @@ class LaterAnswer(NamedTuple):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it was not given yet, and the caller takes answers."""
+        """Whether it was not given yet, and somebody needs it."""
         return _cell().owed.is_awaited(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not given yet, also not as its time was up: what the call asks for is still to be done."""
+        return _cell().owed.is_open(self)
 
     def give(self, value: object) -> None:
         """Answer with a result. Answers nobody if nobody waits."""
-        _cell().answer_owed(self, value, ok=True)
+        _cell().owed.give(self, value, ok=True)
 
     def fail(self, error: Exception) -> None:
         """As `give`, but the caller gets an exception."""
-        _cell().answer_owed(self, error, ok=False)
+        _cell().owed.give(self, error, ok=False)
 
 
 def answer_later(timeout_s: float | None = None, otherwise: object = None) -> LaterAnswer:

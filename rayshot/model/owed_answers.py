@@ -2,8 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Mapping
 from types import CodeType
 from typing import Protocol
 
@@ -28,12 +27,19 @@ class AnswerPort(Protocol):
 
 
 class OwedAnswers:
-    """The answers that the actor `name` owes. `numbers` has the number of the message of each such call."""
+    """The answers that the actor `name` owes.
 
-    def __init__(self, name: str, port: AnswerPort) -> None:
+    `numbers` has the number of the message of each such call, or 0 if nobody needs the answer any more: then the call
+    may still have an effect to come, as when it puts something, and it stays here until it is answered. Other threads
+    may strike callers, under the process's lock; all else happens on the handlers' thread. `answered` is called behind
+    each answer.
+    """
+
+    def __init__(self, name: str, port: AnswerPort, answered: Callable[[CallKey], None]) -> None:
         self.numbers: dict[CallKey, int] = {}
         self._name = name
         self._port = port
+        self._answered = answered
 
     def load(self, numbers: Mapping[CallKey, int]) -> None:
         """The actor owes these, as a snapshot has it."""
@@ -43,30 +49,41 @@ class OwedAnswers:
         """The call, which is message `number`, is answered later."""
         self.numbers[key] = number
 
-    def is_awaited(self, key: CallKey) -> bool:
-        """Whether a call is not answered yet, and its caller takes answers."""
-        if key in self.numbers and self._port.is_gone(key[0]):
-            del self.numbers[key]
+    def is_open(self, key: CallKey) -> bool:
+        """Whether a call was not answered, also not because its time was up."""
         return key in self.numbers
+
+    def is_awaited(self, key: CallKey) -> bool:
+        """Whether a call was not answered, and somebody needs the answer."""
+        if self.numbers.get(key) and self._port.is_gone(key[0]):
+            self.numbers[key] = 0
+        return bool(self.numbers.get(key))
 
     def give(self, key: CallKey, value: object, *, ok: bool) -> None:
         """Answer a call; does nothing if it was answered."""
         if self.is_awaited(key):
             self._port.answer(*key, value, ok=ok)
-            del self.numbers[key]  # now: until here its answer is still to come
+        if self.numbers.pop(key, None) is not None:  # not before: until then the answer is to come
+            self._answered(key)
+
+    def expire(self, key: CallKey) -> None:
+        """Nobody needs the answer of this call, and who may still wait for it gets None."""
+        if self.is_awaited(key):
+            self._port.answer(*key, None, ok=True)
+            self.numbers[key] = 0
 
     def forget(self, callers: Collection[str]) -> None:
-        """These take no answers any more."""
+        """These take no answers any more. On any thread, under the process's lock."""
         for key in tuple(self.numbers):
             if key[0] in callers:
-                del self.numbers[key]
+                self.numbers[key] = 0
 
     @property
     def to_drivers(self) -> dict[str, tuple[int, ...]]:
         """The numbers of the messages that are calls of drivers, ascending, by driver."""
         found: dict[str, list[int]] = defaultdict(list)
-        for (caller, _), number in self.numbers.items():
-            if is_driver(caller):
+        for (caller, _), number in tuple(self.numbers.items()):
+            if number and is_driver(caller):
                 found[caller].append(number)
         return {caller: tuple(sorted(numbers)) for caller, numbers in found.items()}
 
@@ -77,16 +94,16 @@ class OwedAnswers:
             self.give(key, ActorExited(detail, actor=self._name), ok=False)
 
 
-@cache
 def may_answer_late(user_class: type) -> bool:
-    """Whether handlers of a class may leave answers to later ones, or answer with what comes of a call of theirs.
+    """Whether handlers of a class may leave answers to later ones, answer with what comes of a call of theirs, or loop.
 
-    The second shows in their code: it has the word `remote`. What the system may assume of a class must be the same in
-    all lives, whatever its handlers did in one of them.
+    The last two show in their code: it has the words `remote` or `loop`. What the system may assume of a class must be
+    the same in all lives, whatever its handlers did in one of them.
     """
     functions = (found for of in user_class.__mro__ for found in vars(of).values() if inspect.isfunction(found))
-    return bool(getattr(user_class, ANSWERS_LATE, False)) or any(_says_remote(one.__code__) for one in functions)
+    return bool(getattr(user_class, ANSWERS_LATE, False)) or any(_says_so(one.__code__) for one in functions)
 
 
-def _says_remote(code: CodeType) -> bool:
-    return "remote" in code.co_names or any(_says_remote(one) for one in code.co_consts if isinstance(one, CodeType))
+def _says_so(code: CodeType) -> bool:
+    says = not {"remote", "loop"}.isdisjoint(code.co_names)
+    return says or any(_says_so(one) for one in code.co_consts if isinstance(one, CodeType))

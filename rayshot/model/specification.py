@@ -8,13 +8,14 @@ from typing import Any
 
 import msgpack
 
-from rayshot.errors import BadManifest, CodeMismatch, ConfigError
+from rayshot.errors import BadManifest, CodeMismatch, ConfigError, LoopNotRepeatable
 from rayshot.format.classes_by_value import Names
 from rayshot.format.global_names import find_global
 from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, load_class
 from rayshot.model.hooks import HOOKS, check_hooks
+from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import check_methods, methods_of
 from rayshot.model.options import RAY_OPTIONS, check_options, stored
 from rayshot.model.versions import hooks_of, version_of
@@ -137,6 +138,12 @@ def check_class(user_class: type) -> type:
             "keep it in one of them"
         )
     check_methods(user_class)
+    for name in methods_of(user_class):
+        has_loop(user_class, name)  # it raises LoopNotRepeatable
+    if has_loop(user_class, "__init__"):
+        raise LoopNotRepeatable(
+            f"{user_class.__qualname__}.__init__ has a rayshot.loop: a constructor comes to its end"
+        )
     check_hooks(user_class)
     return user_class
 

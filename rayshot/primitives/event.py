@@ -6,8 +6,9 @@ Snapshots have the classes here by name: keep them here.
 from typing import Any
 
 from rayshot.model.actor_class import actor
-from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.loop_state import answers
 from rayshot.model.port import result_of
+from rayshot.primitives.waiters import Waiters
 
 
 @actor
@@ -18,20 +19,19 @@ class EventActor:
 
     def __init__(self) -> None:
         self.flag = False
-        self.waiters: list[LaterAnswer] = []
+        self.waiters = Waiters()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Answers when the flag is set: True; False if it is not set in time."""
         if not self.flag:
-            self.waiters.append(answer_later(timeout, otherwise=False))
+            self.waiters.add(timeout, otherwise=False)
         return self.flag
 
     def set(self) -> None:
         """Set the flag; all that wait go on."""
         self.flag = True
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter.give(value=True)
+        while (waiting := self.waiters.take()) is not None:
+            waiting[0].give(value=True)
 
     def clear(self) -> None:
         """Take the flag down."""
@@ -63,6 +63,7 @@ class Event:
         """Take the flag down: from now on `wait` waits."""
         result_of(self.actor.clear.remote())
 
+    @answers("wait", bool)
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the flag is set, for `timeout` seconds at most; returns whether it is."""
         return bool(result_of(self.actor.wait.remote(timeout)))

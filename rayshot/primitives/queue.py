@@ -8,12 +8,14 @@ import queue
 import sys
 from collections import deque
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 from rayshot.model.actor_class import actor
 from rayshot.model.handle import ActorHandle
-from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.loop_state import answers
 from rayshot.model.port import result_of
+from rayshot.primitives.waiters import Waiters
 
 NOTHING = False, None
 """The answer to a getter that gets nothing; others get `(True, item)`."""
@@ -28,8 +30,8 @@ class QueueActor:
     def __init__(self, maxsize: int) -> None:
         self.maxsize = maxsize
         self.items: deque[Any] = deque()
-        self.getters: deque[LaterAnswer] = deque()
-        self.putters: deque[tuple[LaterAnswer, Any]] = deque()
+        self.getters = Waiters()
+        self.putters = Waiters(brings=True)
 
     def qsize(self) -> int:
         """How many items are there. Those that wait for room do not count."""
@@ -44,9 +46,9 @@ class QueueActor:
         return 0 < self.maxsize <= len(self.items)
 
     def put(self, item: Any, timeout: float | None = None) -> bool:
-        """Add an item when there is room; answers whether it was added in time. A `tell` waits as long as it takes."""
+        """Add an item when there is room; answers whether it was added in time."""
         if self.full():
-            self.putters.append((answer_later(timeout, otherwise=False), item))
+            self.putters.add(timeout, otherwise=False, value=item)
             return False
         self._add(item)
         return True
@@ -55,7 +57,7 @@ class QueueActor:
         """Take the first item when there is one; answers `(True, item)`, or NOTHING if there is none in time."""
         if self.items:
             return True, self._take()
-        self.getters.append(answer_later(timeout, otherwise=NOTHING))
+        self.getters.add(timeout, otherwise=NOTHING)
         return NOTHING
 
     def put_nowait(self, item: Any) -> bool:
@@ -79,21 +81,26 @@ class QueueActor:
         return [self._take() for _ in range(count)] if count <= len(self.items) else None
 
     def _add(self, item: Any) -> None:
-        while self.getters:
-            getter = self.getters.popleft()
-            if getter.is_awaited:
-                getter.give((True, item))
-                return
-        self.items.append(item)
+        waiting = self.getters.take()
+        if waiting is None:
+            self.items.append(item)
+        else:
+            waiting[0].give((True, item))
 
     def _take(self) -> Any:
         taken = self.items.popleft()
-        while self.putters and not self.full():
-            putter, item = self.putters.popleft()
-            if putter.is_awaited or putter.is_of_tell:
-                putter.give(value=True)
-                self.items.append(item)
+        while not self.full() and (waiting := self.putters.take()) is not None:
+            putter, item = waiting
+            putter.give(value=True)
+            self.items.append(item)
         return taken
+
+
+def _item_of(answer: tuple[bool, Any]) -> Any:
+    is_there, item = answer
+    if not is_there:
+        raise _error("Empty")("no item is there")
+    return item
 
 
 class Queue:
@@ -142,6 +149,7 @@ class Queue:
         """As `put`, in a coroutine."""
         _check_put(await self._put(item, timeout, block=block))
 
+    @answers("get", _item_of)
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the first item. Waits for one, for `timeout` seconds at most; raises Empty if there is none."""
         return _item_of(result_of(self._get(timeout, block=block)))
@@ -203,21 +211,14 @@ class Queue:
 
 
 def _checked(timeout: float | None) -> float | None:
-    if timeout is not None and timeout < 0:
+    if timeout is not None and not timeout >= 0:  # as NaN is not
         raise ValueError(f"timeout is {timeout}, not at least 0")
-    return timeout
+    return None if timeout == inf else timeout
 
 
 def _check_put(was_added: bool) -> None:
     if not was_added:
         raise _error("Full")("there is no room")
-
-
-def _item_of(answer: tuple[bool, Any]) -> Any:
-    is_there, item = answer
-    if not is_there:
-        raise _error("Empty")("no item is there")
-    return item
 
 
 def _error(name: str) -> type[Exception]:

@@ -3,13 +3,13 @@
 Snapshots have the classes here by name: keep them here.
 """
 
-from collections import deque
 from types import TracebackType
 from typing import Any
 
 from rayshot.model.actor_class import actor
-from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.loop_state import answers
 from rayshot.model.port import result_of
+from rayshot.primitives.waiters import Waiters
 
 
 @actor
@@ -21,13 +21,13 @@ class SemaphoreActor:
     def __init__(self, value: int, most: int | None) -> None:
         self.value = value
         self.most = most
-        self.waiters: deque[LaterAnswer] = deque()
+        self.waiters = Waiters()
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take a place when there is one; answers whether there was one in time."""
         if self.acquire_nowait():
             return True
-        self.waiters.append(answer_later(timeout, otherwise=False))
+        self.waiters.add(timeout, otherwise=False)
         return False
 
     def acquire_nowait(self) -> bool:
@@ -41,11 +41,9 @@ class SemaphoreActor:
         if self.most is not None and self.value + count > self.most:
             raise RuntimeError("it is released, and nobody holds it")
         self.value += count
-        while self.value and self.waiters:
-            waiter = self.waiters.popleft()
-            if waiter.is_awaited:
-                self.value -= 1
-                waiter.give(value=True)
+        while self.value and (waiting := self.waiters.take()) is not None:
+            self.value -= 1
+            waiting[0].give(value=True)
 
     def free(self) -> int:
         """How many places are free."""
@@ -71,6 +69,7 @@ class Semaphore:
     def _most(self) -> int | None:
         return None
 
+    @answers("acquire", bool)
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Take a place. Waits for one, for `timeout` seconds at most; returns whether there was one in time."""
         return bool(result_of(self._acquire(timeout, blocking=blocking)))
@@ -80,14 +79,21 @@ class Semaphore:
         return bool(await self._acquire(timeout, blocking=True))
 
     def release(self, n: int = 1) -> None:
-        """Give `n` places back. Raises RuntimeError if a lock was not held."""
-        result_of(self.actor.release.remote(n))
+        """Give `n` places back, at least 1. Raises ValueError; RuntimeError if a lock was not held."""
+        result_of(self._release(n))
 
     async def release_async(self, n: int = 1) -> None:
         """As `release`, in a coroutine."""
-        await self.actor.release.remote(n)
+        await self._release(n)
+
+    def _release(self, n: int) -> Any:
+        if n < 1:
+            raise ValueError(f"{n} places are given back, not at least 1")
+        return self.actor.release.remote(n)
 
     def _acquire(self, timeout: float | None, *, blocking: bool) -> Any:
+        if not blocking and timeout not in (None, -1):
+            raise ValueError(f"timeout={timeout!r} does not go with blocking=False")
         if not blocking:
             return self.actor.acquire_nowait.remote()
         if timeout is not None and timeout < 0:  # as threading's: wait as long as it takes

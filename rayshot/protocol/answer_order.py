@@ -29,8 +29,8 @@ class AnswerOrder:
     _given: set[tuple[str, int]] = field(default_factory=set)
     """The answers of this life, while the pointer is not at the end of the list."""
     _held: dict[str, tuple[int, Collection[int]]] = field(default_factory=dict)
-    """Receiver -> up to which number a cut of this life, or the one at its beginning, has calls answered, and which of
-    them not."""
+    """Receiver -> up to which number a cut of this life, or the one at its beginning, has calls as handled, and which
+    of them it has without an answer."""
     _over: set[str] = field(default_factory=set)
     """The receivers in the list that have ended in a durable cut, so in all later lives too."""
 
@@ -87,7 +87,7 @@ class AnswerOrder:
     def hold(self, receivers: Collection[str], received: Mapping[str, int], owed: Owed) -> None:
         """A cut of this life, or the one at its beginning, holds these calls of the `receivers` as answered."""
         for receiver in receivers & received.keys():
-            self._held[receiver] = received[receiver], owed.get(receiver, ())
+            self._held[receiver] = received[receiver], frozenset(owed.get(receiver, ()))
 
     def retire(self, receiver: str) -> None:
         """The receiver has ended in a durable cut. Call `release` or `roll_back` after it."""
@@ -100,9 +100,10 @@ class AnswerOrder:
 
         `living` are the receivers to which the driver may send.
         """
+        of_receivers = {receiver: frozenset(numbers) for receiver, numbers in owed.items()}
         while self._answers:
             receiver, number = self._answers[0]
-            is_held = number <= received.get(receiver, 0) and number not in owed.get(receiver, ())
+            is_held = number <= received.get(receiver, 0) and number not in of_receivers.get(receiver, ())
             if not is_held and receiver not in self._over:
                 break
             self._listed.remove(self._answers.popleft())

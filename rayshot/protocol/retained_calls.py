@@ -64,7 +64,8 @@ class RetainedCalls:
         for receiver in self.due.keys() & ended:
             del self.due[receiver]
         for receiver, numbers in tuple(self._numbers.items()):
-            last, still = (inf, ()) if receiver in ended else (received.get(receiver, 0), owed.get(receiver, ()))
+            last = inf if receiver in ended else received.get(receiver, 0)
+            still = frozenset(() if receiver in ended else owed.get(receiver, ()))
             past = [*takewhile(lambda call, last=last: call[1] <= last, numbers.items())]  # type: ignore[misc]
             for call_id, number in past:
                 if number not in still:

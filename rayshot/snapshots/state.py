@@ -148,9 +148,14 @@ def read_questions(actor: str, questions: Any) -> Iterator[tuple[int, str]]:
 
 
 def read_owed(actor: str, owed: Any) -> Iterator[tuple[str, int, int]]:
-    """The calls that an actor has not answered: caller, id, number of the message. Raises BadState as the others."""
+    """The calls that an actor has not answered, and somebody needs that: caller, id, number of the message.
+
+    Raises BadState as the others.
+    """
     for key, number in {} if owed is None else _items(owed, "owed answers", actor):
         match key, number:
+            case (str(), int()), 0:  # nobody needs the answer any more
+                pass
             case (str(caller), int(call_id)), int():
                 yield caller, call_id, number
             case _:

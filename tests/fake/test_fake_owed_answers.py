@@ -3,6 +3,7 @@
 import pytest
 
 import rayshot
+from rayshot.audit.proof import prove
 from rayshot.errors import ActorExited
 from rayshot.model.configuration import FailureConfig
 from rayshot.model.later_answer import answer_later
@@ -253,3 +254,81 @@ def test_nobody_gets_what_was_for_a_driver_that_died(cluster, system, shelf):
         process.dead_drivers.close(caller)
     assert process.is_gone(caller)
     assert not is_there(taken)
+
+
+@rayshot.actor(capture="inline")
+class Keeper(Agent):
+    def keep(self):
+        self.kept = self.shelf.read.remote()
+
+    def give_what_is_kept(self):
+        return self.kept
+
+    def wait_and_return(self):
+        reply = self.shelf.read.remote()
+        rayshot.wait([reply])
+        return reply
+
+    def leave(self):
+        rayshot.current().exit()
+
+    def ask_along(self, other):
+        other.take.remote().then(self.note)
+
+
+def test_a_reply_that_is_answered_is_returned_as_often_as_somebody_asks(cluster, shelf):
+    keeper = Keeper.options(name="keeper").remote(shelf)
+    keeper.keep.tell()
+    read(keeper)
+    given = [keeper.give_what_is_kept.remote() for _ in range(20)]
+    assert [door.get(one) for one in given] == [([], 0)] * 20
+    assert door.get(keeper.wait_and_return.remote()) == ([], 0)
+    assert process_of_(cluster, "keeper").outcomes._kept == {}
+
+
+def process_of_(cluster, name):
+    return actor(cluster, name).run.instance._process
+
+
+@pytest.mark.parametrize("gone", ["caller", "program"])
+def test_what_is_passed_on_takes_nothing_when_nobody_needs_it_any_more(cluster, shelf, agent, gone):
+    asker = Keeper.options(name="asker").remote(shelf)
+    if gone == "caller":
+        asker.ask_along.tell(agent)
+        read(asker)
+    else:
+        agent.take.remote()
+    cluster.settle()
+    assert read(shelf) == ([], 1)
+    if gone == "caller":
+        asker.leave.tell()
+    else:
+        process = process_of_(cluster, "agent")
+        ((caller, _),) = process.cell.owed.numbers
+        with process.runner.lock:
+            process.cell.owed.forget({caller})
+    cluster.schedule.pass_s(3.0)
+    agent.fetch.tell()
+    cluster.settle()
+    shelf.put.tell("a")
+    cluster.settle()
+    assert agent is not None
+    assert process_of_(cluster, "agent").cell.instance.found == ["a"]
+    assert process_of_(cluster, "agent").cell.owed.numbers == {}
+
+
+@pytest.mark.parametrize("trace", [True, "full"])
+def test_the_answers_of_an_actor_that_ends_are_in_its_trace(cluster, trace):
+    system = begin(failure=FailureConfig(backoff_s=0.0), trace=trace)
+    shelf = Shelf.options(name="shelf").remote()
+    agent = Agent.options(name="agent").remote(shelf)
+    agent.fetch.tell()
+    read(agent)
+    system.snapshot()
+    agent.fetch.tell()
+    cluster.settle()
+    shelf.leave.tell()
+    cluster.schedule.pass_s(2.0)
+    system.snapshot()
+    found = prove(system.snapshots()[-1], system.snapshots()).findings
+    assert {one.name: one.holds for one in found} == {"cut equation": True, "vector clocks": True, "theorem 1": True}

@@ -37,6 +37,16 @@ class Worker:
         async with self.things[0]:
             self.found.append(what)
 
+    def put_and_stay(self, item):
+        self.things[0].actor.put.remote(item).then(self.note)
+
+    def put_and_leave(self, item):
+        self.put_and_stay(item)
+        rayshot.current().exit()
+
+    def note(self, *_):
+        pass
+
     def read(self):
         return self.found
 
@@ -239,5 +249,71 @@ def test_who_waits_in_a_queue_that_is_shut_down_learns_that(cluster, system):
         door.get(taken)
 
 
+def test_a_call_waits_for_nobody_while_many_wait_at_a_queue(cluster, system):
+    queue = rayshot.Queue()
+    assert queue.empty()
+    waiting = [queue.actor.get.remote() for _ in range(40)]
+    began_s = cluster.schedule.now_s
+    for number in range(40):
+        queue.put(number)
+    assert cluster.schedule.now_s < began_s + 0.4
+    assert sorted(item for _, item in map(door.get, waiting)) == [*range(40)]
+
+
 def test_a_queue_is_an_actor_that_answers_late():
     assert QueueActor.__rayshot_answers_late__
+
+
+def test_what_was_put_is_there_though_who_put_it_is_gone(cluster, system):
+    queue = rayshot.Queue(1, actor_options={"name": "queue"})
+    queue.put("first")
+    gone = worker("gone", queue)
+    gone.put_and_leave.tell("second")
+    cluster.settle()
+    cluster.schedule.pass_s(3.0)
+    assert (queue.get(), queue.get(), queue.size()) == ("first", "second", 0)
+
+
+def test_what_a_program_put_is_there_behind_a_rollback_in_which_nobody_takes_anything(cluster, system):
+    queue = rayshot.Queue(2, actor_options={"name": "queue"})
+    others, bystander = worker("others", queue), worker("bystander")
+    system.snapshot()
+    for number in range(2):
+        queue.put(number)
+    for _ in range(2):
+        others.put_and_stay.tell("of an actor")
+    process = actor(cluster, "queue").run.instance._process
+    cluster.settle()
+    assert process.cell.instance.qsize() == 2
+    cluster.die(actor(cluster, "bystander"))
+    await_life(cluster, system, 2)
+    cluster.schedule.pass_s(40.0)
+    found = [queue.get() for _ in range(4)]
+    assert sorted(map(str, found)) == ["0", "1", "of an actor", "of an actor"]
+    assert bystander is not None
+
+
+def test_who_polls_leaves_nothing_in_the_state(cluster, system):
+    queue, event = rayshot.Queue(1, actor_options={"name": "queue"}), rayshot.Event(actor_options={"name": "event"})
+    queue.put(0)
+    for _ in range(20):
+        event.wait(timeout=0.1)
+        with pytest.raises(ray.util.queue.Full):
+            queue.put("b", timeout=0.1)
+    event.actor.wait.tell()
+    assert not event.is_set()
+    assert len(instance(cluster, "event").waiters) <= 1
+    assert len(instance(cluster, "queue").putters) <= 1
+
+
+def test_wrong_arguments_are_refused_as_threading_refuses_them(system):
+    semaphore, queue = rayshot.Semaphore(1), rayshot.Queue()
+    for wrong in (
+        lambda: semaphore.release(0),
+        lambda: semaphore.acquire(blocking=False, timeout=3),
+        lambda: queue.get(timeout=float("nan")),
+    ):
+        with pytest.raises(ValueError, match=r"not at least|does not go with"):
+            wrong()
+    queue.put(1, timeout=float("inf"))
+    assert queue.get(timeout=float("inf")) == 1

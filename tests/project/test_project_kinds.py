@@ -41,6 +41,7 @@ KINDS = {
     "lives_elsewhere",
     "name_in_use",
     "log_lost",
+    "loop_not_repeatable",
     "message_not_serializable",
     "message_too_large",
     "migration_failed",

@@ -186,8 +186,8 @@ class Coordinator:
         return self._asked(self.world.polls, (life, position))
 
     @door.method("calls")
-    def evict(self, name, life, sent, received):
-        return self._asked(self.world.asked, Evicted(life, name, sent, received))
+    def evict(self, name, life, sent, received, owed):
+        return self._asked(self.world.asked, Evicted(life, name, sent, received, owed=owed))
 
     @staticmethod
     def _asked(questions, question):

@@ -74,7 +74,8 @@ def remembering(world, names):
     session, life = world.session, world.port.life
     tables = {**vars(life), **vars(session), **vars(session.creations), **vars(session.calls)}
     tables |= {"machine": session.machine._channels}
-    tables |= {name: getattr(session.machine, name) for name in ("_seen", "_given", "_gone", "_over")}
+    order = session.machine._order
+    tables |= {"order": dict.fromkeys(order.receivers), "held": order._held, "gone": order.gone, "over": order._over}
     kinds = dict | set | WeakValueDictionary
     return {name for name, table in tables.items() if issubclass(type(table), kinds) and names & set(table)}
 

@@ -6,7 +6,15 @@ import pytest
 
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.coordinator.coordinator import Coordinator
-from rayshot.runtime.coordinator.notifications import CALLS_MAX, HOLD_S, ROUND_S, DurableNumbers, Notifications, hold_s
+from rayshot.runtime.coordinator.notifications import (
+    CALLS_MAX,
+    HOLD_S,
+    ROUND_S,
+    DriverNumbers,
+    DurableNumbers,
+    Notifications,
+    hold_s,
+)
 from rayshot.runtime.driver import subscription
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.notifications import WentBack
@@ -15,7 +23,8 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.acceptance("P4")
 DRIVER, IDENTITY = "driver:1", identity_of()
-HOLDS = DurableNumbers(7, SnapshotId(1, COORDINATOR, 1), {DRIVER: {"alice": 3}}, {DRIVER: {"alice": 2}}, frozenset())
+NUMBERS = DriverNumbers({"alice": 3}, {"alice": 2}, frozenset())
+HOLDS = DurableNumbers(7, SnapshotId(1, COORDINATOR, 1), {DRIVER: NUMBERS}, frozenset())
 
 
 def notifications_of(life):

@@ -1,33 +1,12 @@
 """Queues and locks on Ray: drivers, plain tasks, plain actors and actors of the system use the same objects."""
 
+import pytest
 import ray
 
 import rayshot
+from tests.runtime.queueing import Plain, Squarer, take
 
-
-@rayshot.actor
-class Squarer:
-    def __init__(self, given, squared):
-        self.given, self.squared = given, squared
-
-    def work(self, count):
-        for _ in range(count):
-            self.squared.put(self.given.get() ** 2)
-
-
-@ray.remote(num_cpus=0)
-def take(queue):
-    return queue.get()
-
-
-@ray.remote(num_cpus=0)
-class Plain:
-    def __init__(self, queue, lock):
-        self.queue, self.lock = queue, lock
-
-    def bring(self, item):
-        with self.lock:
-            self.queue.put(item)
+pytestmark = pytest.mark.ray
 
 
 def test_tasks_plain_actors_actors_and_the_program_share_a_queue(system):

@@ -27,7 +27,7 @@ def mailbox():
 
 @pytest.fixture
 def drivers(mailbox):
-    return DeadDrivers(Mock(), mailbox, Mock())
+    return DeadDrivers(Mock(), mailbox, Mock(), Mock())
 
 
 def closed(drivers):
@@ -119,7 +119,7 @@ def test_a_driver_that_died_is_forgotten_when_a_snapshot_holds_all_that_came_fro
     def is_past(position, snapshot, sent=()):
         life = SimpleNamespace(
             heals=True,
-            notifications=SimpleNamespace(newest=DurableNumbers(position, snapshot, dict(sent), {}, frozenset())),
+            notifications=SimpleNamespace(newest=DurableNumbers(position, snapshot, dict(sent), frozenset())),
         )
         return DriverWatch._is_past(SimpleNamespace(_life=lambda: life, _deaths={OLD: (3, frozenset({was_open}))}), OLD)
 

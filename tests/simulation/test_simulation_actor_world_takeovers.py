@@ -154,7 +154,9 @@ def test_a_negative_number_of_faults_is_refused(name):
 
 
 def all_are_heeded(self, name, generation, event):
-    process = self.processes[name]
+    process = self.processes.get(name)
+    if process is None:  # it never began
+        return
     if event.snapshot.by_coordinator:
         process.highest_heard = max(process.highest_heard, event.snapshot.counter)
     self.tell(process, event)

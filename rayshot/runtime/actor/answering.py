@@ -76,6 +76,7 @@ class Answering:
                 "waits_at": process.suspension.waits_at,
                 "handled_s": handled_s,
                 "mailbox": len(process.channels.mailbox),
+                "held": process.suspension.may_begin,
                 "outbox": process.channels.waiting,
                 "dead_letters": len(process.channels.dead_letters),
                 "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),

@@ -106,6 +106,11 @@ class Concluding:
             return limits
         return self._hold.limits(limits, self._mailbox.senders())
 
+    @property
+    def breathes(self) -> bool:
+        """Whether something may begin besides."""
+        return self._hold.breaths > 0
+
     def begins(self) -> bool:
         """The actor begins a batch. Returns whether it may begin only one message of it, as that begins besides."""
         assert self._runner.lock.locked()

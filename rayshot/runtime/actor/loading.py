@@ -113,7 +113,8 @@ def next_incarnation(identity: HostIdentity, before: Incarnation, plan: LoadPlan
 
     Raises as `load_process`; then nothing was changed.
     """
-    process = ActorProcess(replace(identity, name=before.process.name, loading=True), host)
+    was = before.process.identity
+    process = ActorProcess(replace(identity, name=was.name, loading=True, calls_at_once=was.calls_at_once), host)
     hold_port(process)  # handles in the state must send through it
     try:
         load_process(process, plan, before.process.outcomes)

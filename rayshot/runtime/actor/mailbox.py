@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rayshot.format.codec import REPLY, Codec, Frame, creation_of, cut_frame
+from rayshot.format.codec import END, REPLY, Codec, Frame, creation_of, cut_frame
 from rayshot.format.slots import Slot
 
 
@@ -154,6 +154,32 @@ class Mailbox:
                 return bytes(cut_frame(delivery.frame, number, number).body)
         return b""
 
+    def current_message(self, number: int) -> bytes:
+        """A message of the delivery that is being processed."""
+        assert self.current is not None
+        return bytes(cut_frame(self.current.frame, number, number).body)
+
+    def pass_over(self, sender: str, numbers: set[int]) -> None:
+        """Count the first messages of a sender that wait here as processed, as far as they are among these numbers.
+
+        Their numbers are removed.
+        """
+        for index, delivery in enumerate(self._waiting):
+            if delivery.sender == sender:
+                frame, last = delivery.frame, delivery.frame.first - 1
+                while last < frame.last and last + 1 in numbers:
+                    last += 1
+                    numbers.remove(last)
+                    self.slots.pop((sender, last), None)
+                if last >= frame.first:
+                    self.processed[sender] = last
+                    del self._waiting[index]
+                    if last < frame.last:
+                        self._waiting.insert(index, Delivery(sender, cut_frame(frame, last + 1, frame.last)))
+                    else:
+                        self.pass_over(sender, numbers)
+                return
+
     def watch(self) -> None:
         """Until the current delivery is finished, `answers` finds what waits here, and what arrives."""
         if self._watched is None:
@@ -162,10 +188,10 @@ class Mailbox:
     def answers(
         self, behind: dict[str, int], limits: Mapping[str, int], codec: Codec
     ) -> Iterator[tuple[str, int, list[Any], tuple[Slot, ...]]]:
-        """Each answer to a question that waits here up to the `limits`: sender, number, message and slots.
+        """Each answer to a question, and each order to end, that waits here up to the `limits`.
 
-        The message is as `Codec.unpacker` yields it. `behind` has, per sender, the number of the last message that was
-        looked at. It is kept up to date.
+        Each is a sender, a number, a message as `Codec.unpacker` yields it, and its slots. `behind` has, per sender,
+        the number of the last message that was looked at. It is kept up to date.
         """
         assert self._watched is not None, "a handler waits"
         watched, self._watched = self._watched, []
@@ -177,7 +203,7 @@ class Mailbox:
             if first <= last:
                 behind[sender] = last
                 for number, message in enumerate(codec.unpacker(frame.body), frame.first):
-                    if first <= number <= last and message[0] == REPLY and message[1] < 0:
+                    if first <= number <= last and (message[0] == END or (message[0] == REPLY and message[1] < 0)):
                         yield sender, number, message, self.slots.get((sender, number), ())
 
     def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:

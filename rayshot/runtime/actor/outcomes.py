@@ -1,7 +1,7 @@
 """Outcomes of drivers' calls, at the actor that handles them.
 
 The message of a call has a number and comes with all others. A separate Ray call fetches the outcome; the driver has
-the reference to its result. The two come in any order. A fetch waits on one of CALLS_AT_ONCE threads, see
+the reference to its result. The two come in any order. A fetch waits on one of CALLS_AT_ONCE threads or more, see
 `WaitingFetches`.
 
 After a rollback a driver asks for answers again that it has had: it may send its next message only when it has got the
@@ -132,7 +132,7 @@ class Outcomes:
     `ask` is for `DurableFetches`. `owed` has the calls that were handled and have no outcome yet, with the numbers of
     their messages; the cell keeps it up to date. `expire` answers such a call, for nobody. `rolls_back`: the system
     goes back to its snapshots by itself, so calls may be answered again. `changed` counts the calls that this life
-    answered in another way than an earlier one whose answer was given.
+    answered in another way than an earlier one whose answer was given. `calls_at_once` fetches may wait at a time.
 
     `_settled` has the last answered call of each driver: those before it are answered too, but not those that are owed.
     `_waiting` are the fetches that wait, `_again` those of answers that are given again. `_withheld` are outcomes that
@@ -149,6 +149,7 @@ class Outcomes:
         expire: Callable[[FetchKey], None] = lambda _: None,
         *,
         rolls_back: bool = False,
+        calls_at_once: int = CALLS_AT_ONCE,
     ) -> None:
         self._lock = lock
         self._name = name
@@ -157,7 +158,8 @@ class Outcomes:
         self._seen = SeenAnswers() if rolls_back else None
         self.changed = 0
         self._kept: dict[FetchKey, Outcome] = {}
-        self._waiting, self._again = (WaitingFetches[Outcome](n, self._may_end) for n in (CALLS_AT_ONCE, AGAIN_AT_ONCE))
+        self._waiting = WaitingFetches[Outcome](calls_at_once, self._may_end)
+        self._again = WaitingFetches[Outcome](AGAIN_AT_ONCE, self._may_end)
         self._settled: dict[str, int] = {}
         self._gone: set[str] = set()
         self._down: Outcome | None = None
@@ -180,7 +182,8 @@ class Outcomes:
         These calls do not come again. `before` has the outcomes that this process gave in the life before. The calls
         that are owed now are answered in this life.
         """
-        self._received, self._owed_then = received, frozenset(self._owed)
+        self._received = received
+        self._owed_then = frozenset(key for key, number in self._owed.items() if number)
         self._tell_news()
         handled = HandledNumbers(received, {}, self._owed_numbers)
         self.durable.go_on_from(snapshot, handled, None if before is None else before.durable)
@@ -203,7 +206,7 @@ class Outcomes:
             self._withheld.append((key, outcome, set(until)))
             return
         self._settled[sender] = max(call_id, self._settled.get(sender, 0))
-        if self._owed_again.pop(key, inf) < inf:
+        if self._owed_again.pop(key, 0.0) < inf:
             self._expires.discard(sender)
         self._earlier.handled_again(key)
         if self._seen is not None and self._seen.differs(key, outcome.value):
@@ -258,7 +261,7 @@ class Outcomes:
 
     @property
     def _owed_numbers(self) -> frozenset[tuple[str, int]]:
-        return frozenset((sender, number) for (sender, _), number in self._owed.items())
+        return frozenset((sender, number) for (sender, _), number in tuple(self._owed.items()) if number)
 
     def is_gone(self, driver: str) -> bool:
         """Whether this driver gets no outcomes any more."""
@@ -312,16 +315,19 @@ class Outcomes:
         """
         driver, call_id = key
         with self._lock:
-            if key not in self._owed:
+            if not self._owed.get(key):
                 return
             now = time.monotonic()
             since = self._owed_again.setdefault(key, now)
+            if since == inf:
+                return  # it is told
             if now < since + OWED_AGAIN_S and driver not in self._expires:
                 return
-            self._owed_again[key] = inf  # it is told once
+            self._owed_again[key] = inf
             self._expires.add(driver)
         log.warning(
-            "%s: call %d of %s was answered before the system went back, and waits in vain now: its program goes on",
+            "%s: call %d of %s may have been answered before the system went back, and waits in vain now: its program "
+            "goes on",
             *(self._name, call_id, driver),
         )
         self._expire(key)
@@ -378,7 +384,7 @@ class Outcomes:
         sender, call_id = key
         if sender in self._gone:  # Ray also runs calls of dead drivers
             raise NoAnswer(GONE)
-        is_to_come = key in self._owed or any(key == withheld[0] for withheld in self._withheld)
+        is_to_come = bool(self._owed.get(key)) or any(key == withheld[0] for withheld in self._withheld)
         if call_id <= self._settled.get(sender, 0) and not is_to_come:
             raise NoAnswer(
                 "the call was handled, and its result was lost with the connection on which it came back: "
@@ -388,6 +394,8 @@ class Outcomes:
     def forget(self, driver: str) -> None:
         """Forget the outcomes of this driver's calls: the driver is gone, or belongs to an earlier life."""
         self._gone.add(driver)
+        self._expires.discard(driver)
+        self._owed_again = {key: since for key, since in self._owed_again.items() if key[0] != driver}
         self.durable.forget(driver)
         self._earlier.forget(driver)
         for of_driver in (self._settled, self._fetched, self._fetched_before):

@@ -29,6 +29,7 @@ class PoisonWatch:
         self._process = process
         self._coordinator = process.identity.coordinator
         self._says = caution.says
+        self._has_begun = False
         self._letters = {(letter.sender, letter.number): letter for letter in caution.letters}
 
     @property
@@ -60,11 +61,18 @@ class PoisonWatch:
         self._says = bool(self._answer(self._coordinator.begins.remote(*of, message)))
         if process.runner.down is not None:
             return  # the message is not handled in this life
+        self._has_begun = self._says
         handle(delivery)
         if process.failure is not None:
             self._await_end()  # the message that failed is the one to be known
-        elif self._says:
-            self._answer(self._coordinator.ends.remote(*of))
+        else:
+            self.ends()
+
+    def ends(self) -> None:
+        """The message that is handled is over, or has come to the top of a loop."""
+        if self._has_begun:
+            self._has_begun = False
+            self._answer(self._coordinator.ends.remote(self._process.name, self._process.identity.incarnation))
 
     def _read(self, delivery: Delivery) -> tuple[MessageId, list[Any]]:
         sender, frame = delivery.sender, delivery.frame

@@ -40,6 +40,13 @@ class Waits(Protocol):
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
 
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """See CellPort."""
+
+    @property
+    def may_begin(self) -> int:
+        """How many messages, or passes of a loop, could begin if nothing held the actor."""
+
     @property
     def waits_s(self) -> float:
         """For how many seconds handlers have waited and got no answer; 0 if none waits."""
@@ -69,7 +76,10 @@ class ActorProcess:
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
         late = self.cell.owed.numbers, self._expire
-        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, *late, rolls_back=identity.heals)
+        heals, at_once = identity.heals, identity.calls_at_once
+        self.outcomes = Outcomes(
+            self.runner.lock, identity.name, self._await_commits, *late, rolls_back=heals, calls_at_once=at_once
+        )
         self.concluding = Concluding(self.runner, self.channels.mailbox, lambda: self.cell.born)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
         self.concluding.begun = self._concludes
@@ -146,6 +156,20 @@ class ActorProcess:
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
         return self.suspension.answered(question)
+
+    def message_now(self) -> bytes | None:
+        """See CellPort."""
+        mailbox, number = self.channels.mailbox, self.cell.number_now()
+        return None if self.cell.slots else mailbox.current_message(number)
+
+    def sent_so_far(self) -> int:
+        """See CellPort."""
+        with self.runner.lock:
+            return sum(self.channels.sent.values())
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """See CellPort."""
+        self.suspension.await_pass(may_begin)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -193,8 +193,8 @@ class Recording:
             self._channels.flush()
 
     def stop_aligning(self) -> None:
-        """If the actor is held, what stands before a marker would never be handled: wait for no markers."""
-        if self._runner.held:
+        """If the actor is held, or loops, what stands before a marker may never be handled: wait for no markers."""
+        if self._runner.held or self._cell.loop is not None:
             for snapshot in self._unrecorded:
                 if snapshot.mode == ALIGNED:
                     self._runner.handle(AlignmentTimedOut(snapshot))

@@ -32,6 +32,11 @@ GROUPS = {
     "watch": 1,
 }
 
+WAITING_AT_ONCE = 64
+"""So many calls of drivers may wait at a time at a queue, a lock or another one of `rayshot.primitives`: that is what
+they are for."""
+_PRIMITIVES = "rayshot.primitives."
+
 NAMES_TRIED_MAX = 100
 """So many names in a row may be taken before an actor without a name of its own gets none."""
 
@@ -54,11 +59,12 @@ def spawn_host(
     if went_back and not loading and Roster(identity.system, identity.incarnation).find(name) is not None:
         raise name_taken(name, identity.system)  # Ray knows it by the name of an earlier life
     told = specification.ray_options if identity.heals else {}
-    own = replace(identity, name=name, loading=loading, maker=maker, options=told)
+    at_once = WAITING_AT_ONCE if specification.class_module.startswith(_PRIMITIVES) else CALLS_AT_ONCE
+    own = replace(identity, name=name, loading=loading, maker=maker, options=told, calls_at_once=at_once)
     ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
         wishes = _seeded(specification.ray_options, identity.hash_seed)
-        return _made(host, specification.class_name, ray_name, wishes, own)
+        return _made(host, specification.class_name, ray_name, wishes, own, at_once)
     except ValueError as error:
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
@@ -125,12 +131,20 @@ def _seeded(ray_options: Mapping[str, Any], hash_seed: int | None) -> Mapping[st
     return {**ray_options, "runtime_env": {**runtime_env, "env_vars": variables}}
 
 
-def _made(host: type, class_name: str, ray_name: str, ray_options: Mapping[str, Any], told: Any) -> Any:
+def _made(
+    host: type,
+    class_name: str,
+    ray_name: str,
+    ray_options: Mapping[str, Any],
+    told: Any,
+    calls_at_once: int = CALLS_AT_ONCE,
+) -> Any:
     """A process of this class. Ray never starts it again, as that would lose the state.
 
     A call that waits for one of its arguments does not delay later calls.
     """
-    return door.make(_named(host, class_name.rpartition(".")[2]), GROUPS, ray_name, told, **ray_options)
+    groups = {**GROUPS, "calls": calls_at_once}
+    return door.make(_named(host, class_name.rpartition(".")[2]), groups, ray_name, told, **ray_options)
 
 
 @cache

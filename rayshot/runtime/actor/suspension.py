@@ -6,14 +6,15 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from rayshot.errors import RayshotError
-from rayshot.model.calls import Interruption, Question, no_answer
-from rayshot.model.cell import Cell
+from rayshot.errors import RayshotError, SystemDown
+from rayshot.format.codec import END
+from rayshot.model.calls import Interruption, LoopEnded, Question, no_answer
+from rayshot.model.cell import EXPIRE, Cell
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording
@@ -48,6 +49,7 @@ class Suspension:
         tracing: Tracing,
         cell: Cell,
         is_there: Callable[[str], bool | None],
+        await_between: Callable[[Callable[[], bool | None]], bool | None],
     ) -> None:
         self._runner, self._channels, self._recording, self._cell = runner, channels, recording, cell
         self._concluding, self._tracing = concluding, tracing
@@ -58,6 +60,11 @@ class Suspension:
         """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
+        self._spent: defaultdict[str, set[int]] = defaultdict(set)
+        """While a method loops: per sender, the numbers of answers that were handed over and wait in the mailbox."""
+        self._ends: dict[tuple[str, int], bool] = {}
+        """Orders to end that were seen in the mailbox, by sender and number: whether only a handle was dropped."""
+        self._await_between: Callable[[Callable[[], bool | None]], bool | None] = await_between
         self._told: set[int] = set()
         """The calls of which this actor was told that they get no answer."""
         self._look_due = self._warn_at_s = 0.0
@@ -81,6 +88,14 @@ class Suspension:
             return ""
         path, line = self._waits_at
         return f"{Path(path).name}:{line}"
+
+    @property
+    def may_begin(self) -> int:
+        """How many messages, or passes of a loop, could begin if nothing held the actor. Under the lock."""
+        loop = self._cell.loop
+        if loop is None:
+            return len(self._channels.mailbox)
+        return int(loop.question.is_answered if loop.question is not None else loop.due is not None)
 
     def handler_ended(self) -> None:
         """Nobody waits any more: not even a task that its handler has left behind."""
@@ -202,7 +217,13 @@ class Suspension:
         if runner.down is not None:
             raise Interruption
         tracer = self._tracing.tracer
-        for sender, number, (_, call_id, ok, tell), slots in self._channels.answers(self._looked_at):
+        for sender, number, (kind, *fields), slots in self._channels.answers(self._looked_at):
+            if kind == END:
+                self._ends[sender, number] = fields[0]
+                continue
+            call_id, ok, tell = fields
+            if self._cell.loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
+                self._spent[sender].add(number)
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
                 if tracer is not None:
@@ -212,19 +233,83 @@ class Suspension:
                 detail = f"actor {question.callee!r} ended and has not answered"
                 question.outcome = False, ActorExited(detail, actor=question.callee)
 
+    # A method that loops ---------------------------------------------------------------------------------------
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """See CellPort. Raises Interruption if the process takes no messages any more."""
+        with self._runner.lock:
+            self._channels.mailbox.watch()
+        if self._await_between(lambda: self._may_pass(may_begin)) is None:
+            raise Interruption
+        with self._runner.lock:
+            if self._must_end():
+                raise LoopEnded
+
+    def loop_begins(self) -> None:
+        """A method has come to its loop: what waits in the mailbox is looked at anew. Under the lock."""
+        self._looked_at.clear()
+        self._spent.clear()
+        self._channels.mailbox.watch()
+
+    def _must_end(self) -> bool:
+        """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""
+        mailbox, name = self._channels.mailbox, self._runner.name
+        processed = mailbox.received()
+        self._ends = {key: dropped for key, dropped in self._ends.items() if key[1] > processed.get(key[0], 0)}
+        if not self._ends:
+            return False
+        own = self._channels.out.get(name)
+        acts = self._cell.may_still_act or (own is not None and own.sent > processed.get(name, 0))
+        return not all(self._ends.values()) or not acts
+
+    def _may_pass(self, may_begin: Callable[[], bool]) -> bool | None:
+        """Whether the next pass begins, or the loop ends; None if it waits. Under the lock."""
+        runner, loop = self._runner, self._cell.loop
+        assert loop is not None
+        if runner.loading:
+            return None
+        self._recording.stop_aligning()
+        self._hand_over()
+        for sender, numbers in self._spent.items():
+            if numbers:
+                self._channels.mailbox.pass_over(sender, numbers)
+        if self._must_end():
+            return True
+        if not may_begin():
+            if loop.question is not None:
+                self._look(time.monotonic(), [loop.question.callee])
+            return None
+        if runner.held:
+            if not self._concluding.breathes:
+                return None
+            self._concluding.begins()
+        return True
+
     def end_forwarded(self) -> None:
-        """Between two handlers: tell this actor, by a message to itself, of answers that it forwards and never come."""
+        """Between two handlers: end the calls whose outcomes are answers of this actor, if none comes, or nobody waits.
+
+        This actor hears of the first by a message to itself; of the second the called actor hears.
+        """
         forwarded = self._cell.forwarded
         with self._runner.lock:
             if not forwarded or self._runner.loading or self._runner.down is not None:
                 return
-            self._look(time.monotonic(), [one.callee for one in forwarded])
-            never = [one for one in forwarded if one.callee in self._ended and one.call_id not in self._told]
-        for question in never:
-            self._told.add(question.call_id)
-            self._channels.channel(self._runner.name).append(no_answer(self._channels.codec, question))
+            self._look(time.monotonic(), {one.callee for one in forwarded.values()})
+            never = [one for one in forwarded.values() if one.callee in self._ended and one.call_id not in self._told]
+        codec = self._channels.codec
+        with suppress(SystemDown):  # a stop can come at any time
+            for question in never:
+                self._told.add(question.call_id)
+                self._channels.channel(self._runner.name).append(no_answer(codec, question))
+            for key, question in forwarded.items():
+                if question.call_id not in self._told and not self._cell.owed.is_awaited(key):
+                    self._told.add(
+                        question.call_id
+                    )  # nobody needs what the other one owes: it must take nothing for it
+                    expired = codec.tell(EXPIRE, (self._runner.name, question.call_id))
+                    self._channels.channel(question.callee).append(expired)
 
-    def _look(self, now: float, callees: Sequence[str]) -> None:
+    def _look(self, now: float, callees: Collection[str]) -> None:
         """Look, if it is time, whether these actors live. On a thread: that may take long."""
         assert self._runner.lock.locked()
         if now >= self._look_due:
@@ -238,7 +323,7 @@ class Suspension:
             args = callees, self.waits_at if warns else None
             threading.Thread(target=self._look_for_ended, args=args, name="rayshot-look", daemon=True).start()
 
-    def _look_for_ended(self, callees: Sequence[str], warn_of: str | None) -> None:
+    def _look_for_ended(self, callees: Collection[str], warn_of: str | None) -> None:
         ended = set()
         for callee in callees:
             with suppress(RayshotError, door.CallFailed):  # who has no answer looks again

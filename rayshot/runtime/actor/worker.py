@@ -5,18 +5,20 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rayshot.errors import SystemDown, SystemRecovering
-from rayshot.format.codec import CREATE, method_of
+from rayshot.format.codec import CREATE, Frame, method_of
 from rayshot.format.msgpack_walk import count_documents
-from rayshot.model.calls import Interruption
+from rayshot.model.calls import Interruption, LoopEnded
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.hook_calls import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
+from rayshot.model.loop_state import LoopState
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
@@ -35,6 +37,7 @@ UNREADY_AT_END_S = 30.0
 RESTORE_S = 60.0
 """The hook `on_restore` has so many seconds: all others wait for it."""
 log = logging.getLogger("rayshot")
+T = TypeVar("T")
 
 
 class Worker:
@@ -61,6 +64,7 @@ class Worker:
             process.tracing,
             self._cell,
             process.is_there,
+            self._await_pass,
         )
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
@@ -113,7 +117,7 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                if self._poison_watch is None:
+                if self._poison_watch is None or self._cell.loop is not None:
                     self._handle_all(delivery)
                 else:
                     self._handle_watched(self._poison_watch, delivery)
@@ -143,8 +147,34 @@ class Worker:
             self._cell.coroutines.close()
 
     def _next(self) -> Delivery | None:
-        """Do the work between two handlers, then wait for messages. Returns None when the process is down."""
-        runner, channels, recording, concluding = self._runner, self._channels, self._recording, self._concluding
+        """The next messages to handle. Returns None when the process is down."""
+        return self._await_between(self._take)
+
+    def _take(self) -> Delivery | None:
+        """The messages that may be handled now. Under the lock."""
+        runner, channels, concluding = self._runner, self._channels, self._concluding
+        if runner.loading:
+            return None
+        if self._cell.loop is not None:
+            return self._begin_loop_anew(self._cell.loop)
+        if not channels.mailbox:
+            return None
+        limits, mailbox = channels.limits(), channels.mailbox
+        if runner.held:
+            limits = concluding.limits(limits)
+        take = mailbox.take if self._cell.born else mailbox.take_creation
+        delivery = take(limits)
+        if delivery is None:
+            return None
+        one = (runner.held and concluding.begins()) or self._poison_watch is not None
+        return mailbox.cut_to_one() if one else delivery
+
+    def _await_between(self, take: Callable[[], T | None]) -> T | None:
+        """Do the work between two handlers until `take` gives something. Returns None when the process is down.
+
+        `take` is called under the lock when something may be new.
+        """
+        runner, recording, concluding = self._runner, self._recording, self._concluding
         while True:
             if runner.interrupted:
                 self._between_handlers()
@@ -162,15 +192,8 @@ class Worker:
                     concluding.expire()
                 if runner.at_rest:
                     runner.at_rest.pop()()
-                if channels.mailbox and not runner.loading:
-                    limits, mailbox = channels.limits(), channels.mailbox
-                    if runner.held:
-                        limits = concluding.limits(limits)
-                    take = mailbox.take if self._cell.born else mailbox.take_creation
-                    delivery = take(limits)
-                    if delivery is not None:
-                        one = (runner.held and concluding.begins()) or self._poison_watch is not None
-                        return mailbox.cut_to_one() if one else delivery
+                if (taken := take()) is not None:
+                    return taken
                 recording.forget_overdue()
                 if runner.held:
                     concluding.rests()
@@ -182,8 +205,11 @@ class Worker:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
         timer = None if self._runner.loading else self._cell.next_due()  # none fires while others load
-        look = time.monotonic() + LOOK_S if self._cell.gatherings else None
-        times = timer, self._recording.deliveries.next_deadline(), held_until, look
+        loop = self._cell.loop
+        looks = self._cell.gatherings or (loop is not None and loop.question is not None)
+        look = time.monotonic() + LOOK_S if looks else None
+        next_pass = None if loop is None or self._runner.held or self._runner.loading else loop.due
+        times = timer, self._recording.deliveries.next_deadline(), held_until, look, next_pass
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -223,7 +249,13 @@ class Worker:
                     mailbox.position = number
                     return  # the handler tried to send after a stop, or was interrupted
                 self._failed(delivery.sender, number, message, error)
+                runner.interrupted |= cell.loop is not None  # it may have failed before its first pass
             if runner.interrupted:
+                if runner.ending:
+                    self._end_owed()
+                if cell.loop is not None:
+                    self._loop_over()
+                    return
                 mailbox.position = number
                 self._between_handlers()
                 if runner.down is not None:
@@ -234,6 +266,38 @@ class Worker:
         self.handling = self._unpacker = None
         mailbox.position = number
         mailbox.finish()
+
+    # Methods that loop -----------------------------------------------------------------------------------------
+
+    def _await_pass(self, may_pass: Callable[[], bool | None]) -> bool | None:
+        """The running handler is at the top of a pass of its loop; see `CellPort.await_pass`."""
+        mailbox, loop = self._channels.mailbox, self._cell.loop
+        assert loop is not None
+        if mailbox.current is not None:  # the first time: what began it counts as handled, and what is behind it waits
+            if self._process.tracing.tracer is not None:
+                self._process.tracing.switch(None, self._channels.out)  # a trace cannot tell of passes
+            mailbox.position = loop.number
+            self._unpacker = None
+            with self._runner.lock:
+                mailbox.put_back()
+                self._suspension.loop_begins()
+            if self._poison_watch is not None:
+                self._poison_watch.ends()
+        taken = self._await_between(may_pass)
+        self._runner.interrupted = True  # when the handler ends, something is to be done
+        return taken
+
+    def _begin_loop_anew(self, loop: LoopState) -> Delivery:
+        """A snapshot has a method in its loop: its message is handled again, though it counts as handled."""
+        self._channels.mailbox.position = loop.number - 1
+        self._runner.interrupted = True  # when the handler ends, something is to be done
+        return Delivery(loop.sender, Frame(loop.number, 1, loop.message))
+
+    def _loop_over(self) -> None:
+        """The method has ended."""
+        self._cell.loop = None
+        self.handling = self._unpacker = None
+        self._cell.slots = ()
 
     def _put_back(self) -> None:
         """The actor is held: what is left of the batch waits for its turn again."""
@@ -256,7 +320,7 @@ class Worker:
         """
         delivery, unpacker = self._channels.mailbox.current, self._unpacker
         if delivery is None or unpacker is None:
-            return 0
+            return 0 if self._cell.loop is None else self._cell.loop.number
         frame = delivery.frame
         of = delivery.sender, frame.first
         _, start, number = self._counted if self._counted[0] == of else (of, 0, frame.first - 1)
@@ -357,7 +421,7 @@ class Worker:
     def _end(self) -> None:
         """Leave the system once everything sent has arrived and no snapshot is open here."""
         process, runner, recording = self._process, self._runner, self._recording
-        self._cell.owed.end()
+        self._end_owed()
         with runner.lock:
             sent = self._channels.sent
             if recording.captures or not runner.participant.may_end(sent):
@@ -369,6 +433,10 @@ class Worker:
                 return
             runner.handle(EndRequested(sent, self._channels.mailbox.received()))
             process.shut(ActorExited(f"actor {process.name!r} ended", actor=process.name))
+
+    def _end_owed(self) -> None:
+        with suppress(SystemDown):  # a stop can come at any time
+            self._cell.owed.end()
 
     def _give_up_unready(self) -> None:
         """Give up sent messages that wait for objects: they delay this actor's end for UNREADY_AT_END_S at most.
@@ -391,6 +459,8 @@ class Worker:
             process.failed_to_start(error)
             return
         method = method_of(message)
+        if isinstance(error, LoopEnded):
+            return
         if isinstance(error, SystemExit):
             log.info("%s: its handler %s left with %r: the actor ends", process.name, method or "?", error)
             self._cell.end()

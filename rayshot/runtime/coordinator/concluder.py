@@ -180,4 +180,4 @@ class Concluder:
 
 
 def _doing(status: dict[str, Any]) -> Doing:
-    return Doing(bool(status["handler"]), status["waits_for"], status["waits_s"], status["mailbox"])
+    return Doing(bool(status["handler"]), status["waits_for"], status["waits_s"], status["held"])

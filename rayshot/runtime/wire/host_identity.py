@@ -24,6 +24,7 @@ class HostIdentity:
     `maker` is the driver that made the host, if one did.
     `cautions` says which actors are watched for poison in this life, see `protocol.poison`.
     `hash_seed` is the seed of `hash()` with which hosts are made, None if each process has its own.
+    `calls_at_once`: so many calls of drivers may wait for their outcomes in this process at a time.
     """
 
     system: str
@@ -40,6 +41,7 @@ class HostIdentity:
     options: Mapping[str, Any] = field(default_factory=dict)
     cautions: Mapping[str, Caution] = field(default_factory=dict)
     hash_seed: int | None = None
+    calls_at_once: int = 8
 
     @property
     def life(self) -> bytes:

@@ -147,8 +147,33 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
             self.note(f"{process.name} waits no longer")
             self._go_on(process, lambda: process.go_on(has_time=False))
 
-    def suspended(self, process: SimulatedActor, timeout_s: float | None) -> None:
+    def on_pass(self, process: SimulatedActor) -> None:
+        """Let a method go on that is at the top of its loop; after a restore, let it begin anew."""
+        if not self.is_at_work(process) or process.cell.loop is None:
+            return
+        if not process.is_in_handler:
+            self.note(f"{process.name} begins its loop anew")
+            self._go_on(process, process.begin_loop_anew)
+        elif process.suspension.may_pass:
+            self.note(f"{process.name} goes on with a pass")
+            self._go_on(process, lambda: process.go_on(has_time=True))
+
+    def on_pass_due(self, process: SimulatedActor, due: float) -> None:
+        """The time between two passes of a loop is over."""
+        if self.is_at_work(process) and process.cell.loop is not None and process.cell.loop.due == due:
+            self.now = max(self.now, due)
+            self.wake(process)
+
+    def at_top(self, process: Process, *, is_timed: bool) -> None:
         """See ActorSurroundings."""
+        assert isinstance(process, SimulatedActor)
+        assert process.cell.loop is not None
+        if is_timed and (due := process.cell.loop.due) is not None:
+            self.push(self.on_pass_due, process, due)
+
+    def suspended(self, process: Process, timeout_s: float | None) -> None:
+        """See ActorSurroundings."""
+        assert isinstance(process, SimulatedActor)
         callees = ", ".join(process.suspension.waits_for)
         self.note(f"{process.name} waits for {callees}")
         if timeout_s is not None:
@@ -209,6 +234,8 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         if waits or process.settle():
             if not waits and process.next_senders():
                 self.push_once(self.on_handle, process)
+            if process.cell.loop is not None and (process.suspension.may_pass or not process.is_in_handler):
+                self.push_once(self.on_pass, process)
             for receiver in process.transportable():
                 self.push_once(self.on_take, process, receiver)
 
@@ -225,7 +252,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         self.note(f"{process.name} records {snapshot}")
 
     @abstractmethod
-    def is_late(self, process: SimulatedActor, snapshot: SnapshotId) -> bool:
+    def is_late(self, process: Process, snapshot: SnapshotId) -> bool:
         """See Surroundings."""
 
     def capture_fails(self) -> bool:
@@ -240,8 +267,9 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         """Whether the actor exists; None if there never was one of that name, False if it has ended."""
         return False if name in self.reasons else True if name in self.processes else None
 
-    def answer_driver(self, process: SimulatedActor, driver: str, call_id: int, value: object, *, ok: bool) -> None:
+    def answer_driver(self, process: Process, driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
+        assert isinstance(process, SimulatedActor)
         if self.takes_answers(driver):
             late = process.cell.answers_late or (driver, call_id) in process.cell.owed.numbers
             given = process.machine.open_snapshots, process.incarnation

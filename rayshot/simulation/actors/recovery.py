@@ -22,6 +22,7 @@ from rayshot.simulation.world.coordinator import WorldCoordinator
 from rayshot.simulation.world.driver import SimulatedDriver
 from rayshot.simulation.world.networks import Traffic
 from rayshot.simulation.world.packets import Load
+from rayshot.simulation.world.process import Process
 from rayshot.simulation.world.rollback import POLICY, Decider, WorldLife
 
 
@@ -250,7 +251,7 @@ class RecoverableActors(ActorNetwork):
             self.late.add((process, snapshot))
             self.given_up.add(snapshot)
 
-    def is_late(self, process: SimulatedActor, snapshot: SnapshotId) -> bool:
+    def is_late(self, process: Process, snapshot: SnapshotId) -> bool:
         """See ActorSurroundings."""
         return (process, snapshot) in self.late
 

@@ -10,7 +10,8 @@ from rayshot.format.codec import Frame, RecordedMessage, read_messages
 from rayshot.format.pickling import dump_state
 from rayshot.inert import reader
 from rayshot.inert.likeness import alike
-from rayshot.model.cell import Cell, Timer
+from rayshot.model.cell import Cell
+from rayshot.model.timer import Timer
 from rayshot.protocol.identity import Channel
 from rayshot.snapshots.diff import ABSENT, WHOLE_STATE, ValueChange
 

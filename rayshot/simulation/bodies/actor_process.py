@@ -8,12 +8,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from rayshot.errors import ActorDied, ActorExited, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import OpenCall, Question, encode_reply, no_answer
+from rayshot.model.calls import LoopEnded, OpenCall, Question, encode_reply, no_answer
 from rayshot.model.cell import EXPIRE, Cell
 from rayshot.model.current import enter, running_cell
 from rayshot.model.dead_letter import DeadLetter
@@ -26,57 +26,16 @@ from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested
-from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.identity import is_driver
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.bodies.actor_surroundings import ActorSurroundings
 from rayshot.simulation.bodies.named_world import name_in
 from rayshot.simulation.bodies.strand import Strand
 from rayshot.simulation.bodies.suspension import SimulatedSuspension
-from rayshot.simulation.bodies.virtual_loop import VirtualLoop, no_loop_around
+from rayshot.simulation.bodies.virtual_loop import no_loop_around
 from rayshot.simulation.bodies.world_snapshot import RecordedActor
 from rayshot.simulation.world.packets import Packet
-from rayshot.simulation.world.process import Process, Surroundings
-
-
-class ActorSurroundings(Surroundings, Protocol):
-    """What an actor asks of its world, besides what every process asks."""
-
-    system: str
-
-    def clock(self) -> float:
-        """Virtual time in seconds."""
-
-    def event_loop(self) -> VirtualLoop:
-        """The loop on which coroutines run."""
-
-    def note(self, line: str) -> None:
-        """Write a line of the story."""
-
-    def is_there(self, name: str) -> bool | None:
-        """Whether the actor exists; None if there never was one of that name, False if it has ended."""
-
-    def failed_to_start(self, names: Sequence[str]) -> None:
-        """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
-
-    def suspended(self, process: "SimulatedActor", timeout_s: float | None) -> None:
-        """Note that a handler waits for answers, and that its time may be up."""
-
-    def is_late(self, process: "SimulatedActor", snapshot: SnapshotId) -> bool:
-        """Whether the deadline of the snapshot passes before the actor records."""
-
-    def is_taken(self, name: str) -> bool:
-        """Whether there is or was such an actor, or will be again."""
-
-    def spawn(self, specification: ActorSpecification, name: str | None) -> str:
-        """Start a process for a new actor; returns its name."""
-
-    def answer_driver(self, process: "SimulatedActor", driver: str, call_id: int, value: object, *, ok: bool) -> None:
-        """Answer a driver's call."""
-
-    def takes_answers(self, driver: str) -> bool:
-        """Whether this driver takes answers."""
-
-    def lose(self, letter: DeadLetter, message: bytes | None) -> None:
-        """Note that a message has no effect."""
+from rayshot.simulation.world.process import Process
 
 
 class ProcessOutPort(OutPort):
@@ -105,7 +64,7 @@ class SimulatedActor(Process):
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
         self.suspension = SimulatedSuspension(self)
-        self.cell.number_now = lambda: self.received[self.cell.sender]
+        self.cell.number_now = lambda: self.cell.loop.number if self.cell.loop else self.received[self.cell.sender]
         self.children: list[str] = []
         self.ending = False
         self._busy = False
@@ -118,6 +77,9 @@ class SimulatedActor(Process):
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
         self._sent_by_hook: list[tuple[str, bytes | OpenCall]] = []
         self._requests = 0
+        self._message = b""
+        """The message that is handled, or was handled last."""
+        self._sent_count = 0
 
     @property
     def is_born(self) -> bool:
@@ -139,9 +101,14 @@ class SimulatedActor(Process):
         """See Process."""
         return self.cell.owed.to_drivers
 
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether a handler runs, waits, or is at the top of its loop."""
+        return self._strand is not None
+
     def next_senders(self) -> list[str]:
         """See Process; none while a handler waits."""
-        return [] if self.suspension.is_on else super().next_senders()
+        return [] if self.suspension.is_on or self.cell.loop is not None else super().next_senders()
 
     def is_creation(self, message: bytes) -> bool:
         """See Process."""
@@ -177,6 +144,7 @@ class SimulatedActor(Process):
                 "in a test use world.get_actor(name), which sends as the test's driver"
             )
         self._sends.append((receiver, message))
+        self._sent_count += 1
 
     def call(self, receiver: str, tell: bytes, *, durable: bool = False) -> Reply:
         """Send a call; when the handler ends, it is known whether it wants a reply."""
@@ -222,6 +190,23 @@ class SimulatedActor(Process):
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
         return self.suspension.answered(question)
+
+    def message_now(self) -> bytes | None:
+        """See CellPort."""
+        return self._message  # in a world values are inside messages
+
+    def sent_so_far(self) -> int:
+        """See CellPort."""
+        return self._sent_count
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """See CellPort."""
+        self.leave_all()
+        self.suspension.await_pass(may_begin)
+
+    def at_top(self, *, is_timed: bool) -> None:
+        """Tell the world that a method is at the top of a pass of its loop."""
+        self.world.at_top(self, is_timed=is_timed)
 
     def leave_all(self) -> None:
         """The handler waits: what it has sent leaves."""
@@ -390,8 +375,16 @@ class SimulatedActor(Process):
 
         Raises ActorDied if the actor's class says that such an error is a failure of the system.
         """
-        message = self.pop_message(sender)
-        number, was_born = self.received[sender], self.cell.born
+        return self._handle(sender, self.pop_message(sender), self.received[sender])
+
+    def begin_loop_anew(self) -> str:
+        """A snapshot has a method in its loop: handle its message again; returns and raises as `handle_next`."""
+        loop = self.cell.loop
+        assert loop is not None
+        return self._handle(loop.sender, loop.message, loop.number)
+
+    def _handle(self, sender: str, message: bytes, number: int) -> str:
+        self._message, was_born = message, self.cell.born
         found: list[BaseException | None] = []
         self._ending_handler = lambda: self._handled(sender, number, message, found[0], was_born=was_born)
         return self._run_strand(Strand(lambda: found.append(self._run_handler(sender, message))))
@@ -407,10 +400,14 @@ class SimulatedActor(Process):
         finally:
             if strand.has_ended:
                 self._strand = None
-            self._busy = self._strand is not None
+            at_top = self.suspension.is_at_top
+            self._busy = self._strand is not None and not at_top
+            if at_top:
+                self.world.wake(self)
 
     def _handled(self, sender: str, number: int, message: bytes, error: BaseException | None, *, was_born: bool) -> str:
         sends, self._sends = self._sends or [], None
+        self.cell.loop = None
         report = "" if error is None else "".join(traceback.format_exception(error))
         if error is not None:
             fields = next(self.codec.unpacker(message))
@@ -468,6 +465,8 @@ class SimulatedActor(Process):
                 cell.handle(next(self.codec.unpacker(message)))
         except KeyboardInterrupt:
             raise  # it is meant for the program that runs the world in this thread
+        except LoopEnded:
+            pass
         except SystemExit as error:
             if not cell.born:
                 return error

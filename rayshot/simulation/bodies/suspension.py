@@ -1,15 +1,19 @@
 """How a handler of a simulated actor waits for answers: it parks, and the rest of the world goes on."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
+from math import inf
 from typing import Any, Protocol
 
 from rayshot.errors import ActorExited
-from rayshot.format.codec import REPLY
-from rayshot.model.calls import Question
+from rayshot.format.codec import END, REPLY
+from rayshot.model.calls import LoopEnded, Question
 from rayshot.model.cell import Cell
+from rayshot.protocol.events import AlignmentTimedOut, Event
+from rayshot.protocol.identity import ALIGNED, SnapshotId
+from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
 
 
@@ -19,6 +23,17 @@ class Waiter(Protocol):
     cell: Cell
     codec: Any
     mailbox: dict[str, list[Any]]
+    received: dict[str, int]
+    machine: Participant
+
+    def tell(self, event: Event) -> None:
+        """Give the machine an event."""
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that it sent to itself."""
+
+    def pop_message(self, sender: str) -> Any:
+        """Remove the first message of the sender that waits; it counts as handled."""
 
     @property
     def is_quiet(self) -> bool:
@@ -43,6 +58,13 @@ class Waiter(Protocol):
     def park(self) -> None:
         """Let the world go on, until the handler is let go on."""
 
+    def at_top(self, *, is_timed: bool) -> None:
+        """Tell the world that a method is at the top of a pass of its loop."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the actor is to end when its handler has ended."""
+
 
 class SimulatedSuspension:
     """See the module, and `rayshot.runtime.actor.suspension`. `has_time`: the handler went on before its time was up.
@@ -56,6 +78,9 @@ class SimulatedSuspension:
         self._process = process
         self._waited: tuple[tuple[Question, ...], int] | None = None
         """The questions of which so many must be answered before the handler goes on; None if none waits."""
+        self._may_begin: Callable[[], bool] | None = None
+        """What a method at the top of its loop waits for."""
+        self._unaligned: set[SnapshotId] = set()
         self._awaited: dict[Question, list[asyncio.Future[None]]] = {}
         """What the tasks of an `async def` handler wait for."""
 
@@ -96,6 +121,47 @@ class SimulatedSuspension:
             future = asyncio.get_running_loop().create_future()
             self._awaited.setdefault(question, []).append(future)
             await future
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+        """See CellPort."""
+        process, loop = self._process, self._process.cell.loop
+        assert loop is not None
+        self._may_begin = may_begin
+        with process.parked():
+            process.at_top(is_timed=loop.due is not None)
+            try:
+                process.park()
+            finally:
+                self._may_begin = None
+        if self._must_end():
+            raise LoopEnded
+
+    @property
+    def is_at_top(self) -> bool:
+        """Whether a method is at the top of its loop, where its actor may record."""
+        return self._may_begin is not None
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a method that is at the top of its loop goes on, or must end."""
+        if self._may_begin is None or self._process.is_quiet:
+            return False
+        self._hand_over()
+        self._pass_over()
+        machine = self._process.machine
+        for snapshot in {*machine.open_snapshots} - {*machine.recorded_snapshots} - self._unaligned:
+            if snapshot.mode == ALIGNED:  # what stands before a marker may never be handled
+                self._unaligned.add(snapshot)
+                self._process.tell(AlignmentTimedOut(snapshot))
+        return self._may_begin() or self._must_end()
+
+    def _must_end(self) -> bool:
+        """Whether an order to end waits in the mailbox."""
+        process = self._process
+        fields = [next(process.codec.unpacker(one)) for messages in process.mailbox.values() for one in messages]
+        ends = [dropped for kind, dropped, *_ in (of for of in fields if of[0] == END)]
+        acts = process.cell.may_still_act or process.has_own_mail()
+        return process.is_ending or not all(ends) or (bool(ends) and not acts)
 
     def idle(self, timeout: float | None) -> bool:
         """The loop has nothing to do: let the world go on until one of the answers is there, or the timer is due.
@@ -147,13 +213,27 @@ class SimulatedSuspension:
 
     def _answers(self) -> Iterator[tuple[int, bool, bytes]]:
         """The answers to questions that wait in the mailbox: id of the call, whether it is a result, and its bytes."""
-        for messages in self._process.mailbox.values():
-            for message in messages:
-                kind, *fields = next(self._process.codec.unpacker(message))
-                if kind == REPLY and fields[0] < 0:
+        process = self._process
+        for sender, messages in process.mailbox.items():
+            last = process.machine.limits.get(sender, inf)
+            for number, message in enumerate(messages, process.received.get(sender, 0) + 1):
+                kind, *fields = next(process.codec.unpacker(message))
+                if number <= last and kind == REPLY and fields[0] < 0:
                     yield fields[0], fields[1], fields[2]
+
+    def _pass_over(self) -> None:
+        """While a method loops, answers that were handed over count as handled when it is their turn."""
+        process = self._process
+        gathered = {call_id for one in process.cell.gatherings for call_id in one.missing}
+        for sender, messages in process.mailbox.items():
+            while messages and process.received.get(sender, 0) < process.machine.limits.get(sender, inf):
+                kind, *fields = next(process.codec.unpacker(messages[0]))
+                if kind != REPLY or fields[0] >= 0 or fields[0] in gathered:
+                    break
+                process.pop_message(sender)
 
     def never_answered(self, callee: str) -> list[Question]:
         """The calls to an actor that has ended whose outcomes would be answers of this actor."""
         there = {call_id for call_id, _, _ in self._answers()}
-        return [one for one in self._process.cell.forwarded if one.callee == callee and one.call_id not in there]
+        forwarded = self._process.cell.forwarded.values()
+        return [one for one in forwarded if one.callee == callee and one.call_id not in there]

@@ -1,0 +1,164 @@
+"""`rayshot.loop`: the passes of a method that never returns, between which a snapshot can hold its actor."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any, Self
+
+from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler
+from rayshot.format.codec import method_of
+from rayshot.model.cell import Cell
+from rayshot.model.current import running_cell
+from rayshot.model.handle import Method
+from rayshot.model.loop_check import loop_heads
+from rayshot.model.loop_state import ANSWER_OF, LoopState
+
+Read = Callable[[Any], Any]
+
+
+class Loop(Iterator[Any], AsyncIterator[Any]):
+    """See `loop`. `method` is called at the top of each pass, and `read` makes the pass's value of its result."""
+
+    def __init__(self, method: Method | None, read: Read, every_s: float | None) -> None:
+        self.method = method
+        self.every_s = every_s
+        self._read = read
+        self._cell: Cell | None = None
+
+    def __iter__(self) -> Self:
+        self._begin(sys._getframe(1))  # noqa: SLF001
+        return self
+
+    def __next__(self) -> Any:
+        assert self._cell is not None, "a `for` calls __iter__ first"
+        return self._read(self._next(self._cell))
+
+    def __aiter__(self) -> Self:
+        self._begin(sys._getframe(1))  # noqa: SLF001
+        return self
+
+    async def __anext__(self) -> Any:
+        return self.__next__()
+
+    def _begin(self, frame: FrameType) -> None:
+        self._cell = cell = running_cell()
+        if cell is None:
+            raise OutsideHandler("rayshot.loop is for methods of actors, on the thread of their handlers")
+        code = frame.f_code
+        where = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
+        if not loop_heads(code):
+            raise LoopNotRepeatable(f"{where}: write it as `for item in rayshot.loop(...):`, or with `async for`")
+        message = cell.port.message_now() if cell.loop is None else cell.loop.message
+        if message is None:
+            raise LoopNotRepeatable(
+                f"{where}: large values or references came beside the message that began it. Give them to another "
+                "method, which keeps them in `self`"
+            )
+        method = method_of(next(cell.port.codec.unpacker(message)))
+        if code is not _code_of(cell, method):
+            raise LoopNotRepeatable(
+                f"{where} has a rayshot.loop, and the message that is handled calls .{method}: a restore begins that "
+                "anew. Put the loop into it"
+            )
+        if not cell.is_in_loop:  # else a `while` is around it
+            self._enter(cell, message, where)
+
+    def _enter(self, cell: Cell, message: bytes, where: str) -> None:
+        """The handler comes to its loop for the first time."""
+        if cell.done_so_far() != cell.done_above:
+            raise LoopNotRepeatable(
+                f"{where}: above the rayshot.loop something was sent, asked, made or set for later, and a restore, "
+                "which begins the method anew, would do it twice. Do it in the constructor, or in the body with a mark "
+                "in `self`"
+            )
+        cell.is_in_loop = True
+        if cell.loop is None:
+            cell.loop = LoopState(cell.sender, cell.number_now(), message)
+            if cell.call_now:
+                cell.owe()
+
+    def _next(self, cell: Cell) -> Any:
+        """Wait at the top of a pass; returns the result of the call, if one is made."""
+        loop = cell.loop
+        assert loop is not None, "the handler has entered it"
+        loop.children = cell.child_names.taken
+        if _has_other_tasks():
+            raise LoopNotRepeatable(
+                "a task runs beside rayshot.loop, and no snapshot could hold it: end it in the body, or use "
+                "rayshot.current().after(seconds, self.method)"
+            )
+        if loop.question is None and loop.due is None:  # else a restore takes over what was asked
+            if self.method is not None:
+                reply = self.method.remote()
+                reply.become_question(cell)
+                loop.question = reply.question
+            elif self.every_s is not None:
+                loop.due = cell.clock() + self.every_s
+        cell.port.await_pass(lambda: _may_begin(loop, cell.clock()))
+        question, loop.question, loop.due = loop.question, None, None
+        if question is None:
+            return None
+        ok, value = cell.outcome_of(question)
+        if not ok:
+            raise value
+        return value
+
+
+def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) -> Loop:
+    """The passes of a method that loops for ever: `for item in rayshot.loop(self.queue.get):`, or `async for`.
+
+    A snapshot holds the actor between two passes, also while it waits for the next one: that is part of the state. A
+    restore begins the method anew from its top, and its loop goes on with the pass that was next. So nothing but
+    `self` lives from one pass to the next.
+
+    Args:
+        call: what is called at the top of each pass: a method of a handle, without arguments, or one of a Queue
+            (`get`), a Lock, a Semaphore (`acquire`) or an Event (`wait`). A pass begins when its result is there, and
+            gets it. None: passes begin at once, and get None.
+        every: seconds from the end of a pass to the next one, with no `call`.
+
+    While the method loops, its actor handles no other messages, as in Ray, and continuations of `then` wait. If the
+    actor is ended (`rayshot.kill`, its last handle dropped, `exit`), the loop ends at the top of a pass, and who called
+    the method gets ActorExited.
+
+    Raises ConfigError for another `call` or `every`. Where the loop is used: LoopNotRepeatable, which names the line;
+    what the call raised; ActorExited if the called actor has ended; OutsideHandler.
+    """
+    if call is None:
+        if every is not None and not 0 <= every < float("inf"):
+            raise ConfigError(f"rayshot.loop(every={every!r}): give seconds, 0 or more")
+        return Loop(None, _as_it_is, every)
+    if every is not None:
+        raise ConfigError("rayshot.loop takes a call or `every`, not both")
+    if isinstance(call, Method):
+        return Loop(call, _as_it_is, None)
+    if (found := getattr(call, ANSWER_OF, None)) is None:
+        raise ConfigError(
+            f"rayshot.loop({call!r}): give a method of a handle, or get, acquire or wait of a Queue, Lock, Semaphore "
+            "or Event, without calling it"
+        )
+    owner = call.__self__  # type: ignore[attr-defined]  # it is a method of one of these objects
+    method, read = found
+    return Loop(getattr(owner.actor, method), read, None)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _code_of(cell: Cell, method: str | None) -> CodeType | None:
+    return getattr(getattr(type(cell.instance), method or "", None), "__code__", None)
+
+
+def _has_other_tasks() -> bool:
+    try:
+        return len(asyncio.all_tasks()) > 1
+    except RuntimeError:  # no loop runs
+        return False
+
+
+def _may_begin(loop: LoopState, now: float) -> bool:
+    if loop.question is not None:
+        return loop.question.is_answered
+    return loop.due is None or loop.due <= now

@@ -1,0 +1,462 @@
+"""Methods that never return: snapshots hold them between two passes, and a restore goes on with the next one."""
+
+import pytest
+
+import rayshot
+from rayshot.errors import ActorExited, ConfigError, LoopNotRepeatable
+from rayshot.model.configuration import FailureConfig
+from rayshot.runtime.door import door
+from tests.fake.system import actor, await_life, begin
+
+
+@rayshot.actor(capture="inline")
+class Trainer:
+    def __init__(self, rollouts, slots=None):
+        self.rollouts, self.slots, self.trained, self.begun, self.children = rollouts, slots, [], 0, []
+
+    def fit(self):
+        self.begun += 1
+        for rollout in rayshot.loop(self.rollouts.get):
+            if rollout == "done":
+                break
+            self.trained.append(rollout)
+            if self.slots is not None:
+                self.slots.put(len(self.trained))
+        return self.trained
+
+    async def fit_async(self):
+        self.begun += 1
+        async for rollout in rayshot.loop(self.rollouts.get):
+            if rollout == "done":
+                break
+            self.trained.append(rollout)
+            if self.slots is not None:
+                await self.slots.put_async(len(self.trained))
+        return self.trained
+
+    def generate(self):
+        for _ in rayshot.loop(every=0.1):
+            self.trained.append(self.rollouts.get())
+            self.slots.put(len(self.trained))
+
+    def fail_at(self, bad):
+        for rollout in rayshot.loop(self.rollouts.get):
+            if rollout == bad:
+                raise ValueError(bad)
+            self.trained.append(rollout)
+
+    def tick(self):
+        for _ in rayshot.loop(every=2.0):
+            self.trained.append("tick")
+
+    def spin(self, count):
+        for _ in rayshot.loop():
+            self.trained.append("turn")
+            if len(self.trained) == count:
+                return
+
+    def read_handle(self):
+        for self.begun in rayshot.loop(self.rollouts.actor.qsize):  # noqa: B020
+            break
+        return self.begun
+
+    def make(self):
+        for _ in rayshot.loop(self.rollouts.get):
+            self.children.append(Trainer.remote(self.rollouts))
+
+    def names(self):
+        return [child.name for child in self.children]
+
+    def leave(self):
+        for _ in rayshot.loop(self.rollouts.get):
+            rayshot.current().exit()
+
+    def ask_above(self):
+        self.rollouts.size()
+        for _ in rayshot.loop(self.rollouts.get):
+            pass
+
+    def tell_above(self):
+        self.rollouts.actor.put.tell(1)
+        for _ in rayshot.loop(self.rollouts.get):
+            pass
+
+    def set_a_timer_above(self):
+        rayshot.current().after(5.0, self.read)
+        for _ in rayshot.loop(self.rollouts.get):
+            pass
+
+    def call_it(self):
+        return self.fit()
+
+    def not_in_for(self):
+        return next(iter(rayshot.loop(self.rollouts.get)))
+
+    def wrong(self, what):
+        rayshot.loop(*what)
+
+    def read(self):
+        return self.trained
+
+
+@pytest.fixture
+def system(cluster):
+    return begin(failure=FailureConfig(backoff_s=0.0))
+
+
+@pytest.fixture
+def rollouts(system):
+    rollouts = rayshot.Queue(actor_options={"name": "rollouts"})
+    assert rollouts.empty()
+    return rollouts
+
+
+@pytest.fixture
+def trainer(rollouts):
+    trainer = Trainer.options(name="trainer").remote(rollouts)
+    assert read(trainer) == []
+    return trainer
+
+
+def read(handle):
+    return door.get(handle.read.remote())
+
+
+def process_of(cluster, name="trainer"):
+    return actor(cluster, name).run.instance._process
+
+
+def instance(cluster, name="trainer"):
+    return process_of(cluster, name).cell.instance
+
+
+def is_there(reference):
+    return bool(door.wait([reference], timeout=0)[0])
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_async"])
+def test_a_method_loops_over_a_queue_until_it_ends_and_its_caller_gets_its_result(cluster, rollouts, trainer, method):
+    fitted = getattr(trainer, method).remote()
+    for number in range(3):
+        rollouts.put(number)
+    cluster.settle()
+    assert instance(cluster).trained == [0, 1, 2]
+    assert not is_there(fitted)
+    rollouts.put("done")
+    assert door.get(fitted) == [0, 1, 2]
+    assert read(trainer) == [0, 1, 2]
+    assert process_of(cluster).cell.loop is None
+    assert process_of(cluster).cell.state().keys().isdisjoint({"loop", "owed", "questions"})
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_async"])
+@pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
+def test_a_snapshot_is_taken_while_it_waits_and_a_restore_goes_on_with_the_next_pass(
+    cluster, system, rollouts, trainer, method, mode
+):
+    fitted = getattr(trainer, method).remote()
+    rollouts.put("a")
+    cluster.settle()
+    snapshot = system.snapshot(mode=mode)
+    assert snapshot.verify().sound
+    assert [one.entry.owed for one in snapshot.channels.values() if one.entry.owed] == [(3,)]
+    rollouts.put("b")
+    cluster.settle()
+    assert instance(cluster).trained == ["a", "b"]
+    cluster.die(actor(cluster, "rollouts"))
+    await_life(cluster, system, 2)
+    cluster.settle()
+    assert instance(cluster).trained == ["a", "b"], "the program puts b again"
+    assert instance(cluster).begun == 2
+    rollouts.put("done")
+    assert door.get(fitted) == ["a", "b"]
+
+
+def test_who_loops_and_dies_goes_on_on_another_process(cluster, system, rollouts, trainer):
+    trainer.fit.tell()
+    rollouts.put("a")
+    cluster.settle()
+    system.snapshot()
+    for life in range(2, 6):
+        for _ in range(2):  # a life with less leads nowhere
+            system.snapshot()
+        rollouts.put(life)
+        cluster.settle()
+        cluster.die(actor(cluster, "trainer"))
+        await_life(cluster, system, life)
+        cluster.settle()
+    assert instance(cluster).trained == ["a", 2, 3, 4, 5]
+    rollouts.put("done")
+    assert read(trainer) == ["a", 2, 3, 4, 5]
+
+
+def test_what_is_behind_a_loop_waits_for_its_end_and_its_mailbox_does_not_grow(cluster, system, rollouts, trainer):
+    trainer.fit.tell()
+    behind = trainer.read.remote()
+    for number in range(200):
+        rollouts.put(number)
+    cluster.settle()
+    assert not is_there(behind)
+    mailbox = process_of(cluster).channels.mailbox
+    assert len(mailbox) == 1
+    assert mailbox.received()["rollouts"] >= 200
+    assert len(process_of(cluster).suspension._spent["rollouts"]) <= 1
+    system.snapshot()
+    rollouts.put("done")
+    assert door.get(behind) == [*range(200)]
+
+
+def test_loops_of_several_actors_are_in_each_snapshot_and_lose_nothing(cluster, system, rollouts):
+    slots = rayshot.Queue(2, actor_options={"name": "slots"})
+    trainer = Trainer.options(name="trainer").remote(rollouts, slots)
+    generator = Trainer.options(name="generator").remote(slots, rollouts)
+    assert read(trainer) == read(generator) == []
+    trainer.fit.tell()
+    generator.generate.tell()
+    slots.put(0)
+    life = 1
+    for victim in ("trainer", "generator", "slots", "rollouts") * 2:
+        cluster.schedule.pass_s(0.5)
+        system.snapshot()
+        cluster.schedule.pass_s(0.5)
+        cluster.die(actor(cluster, victim))
+        life += 1
+        await_life(cluster, system, life)
+    cluster.schedule.pass_s(1.0)
+    trained, got = (instance(cluster, name).trained for name in ("trainer", "generator"))
+    assert len(trained) > 20
+    assert trained == [*range(1, len(trained) + 1)]
+    assert got == [*range(len(got))]
+
+
+def test_a_loop_with_seconds_between_passes_goes_on_behind_a_restore(cluster, system, trainer):
+    trainer.tick.tell()
+    cluster.schedule.pass_s(5.0)
+    assert instance(cluster).trained == ["tick"] * 2
+    system.snapshot()
+    cluster.die(actor(cluster, "rollouts"))
+    await_life(cluster, system, 2)
+    cluster.schedule.pass_s(4.5)
+    assert 4 <= len(instance(cluster).trained) <= 5
+
+
+def test_passes_without_a_call_let_snapshots_in(cluster, system, trainer):
+    assert door.get(trainer.spin.remote(50)) is None
+    assert len(read(trainer)) == 50
+    assert door.get(trainer.read_handle.remote()) == 0
+
+
+def test_children_of_a_loop_get_the_names_again_that_they_had(cluster, system, rollouts, trainer):
+    trainer.make.tell()
+    rollouts.put(1)
+    cluster.settle()
+    system.snapshot()
+    rollouts.put(2)
+    cluster.settle()
+    before = instance(cluster).names()
+    assert len(set(before)) == 2
+    cluster.die(actor(cluster, "trainer"))
+    await_life(cluster, system, 2)
+    cluster.settle()
+    assert instance(cluster).names() == before
+
+
+def test_an_error_in_a_pass_is_the_callers(cluster, rollouts, trainer):
+    failed = trainer.fail_at.remote("b")
+    rollouts.put_nowait_batch(["a", "b", "c"])
+    with pytest.raises(ValueError, match="b"):
+        door.get(failed)
+    assert (read(trainer), rollouts.size()) == (["a"], 1)
+
+
+@pytest.mark.parametrize("by", ["kill", "exit", "dropped"])
+def test_an_actor_that_is_ended_ends_its_loop_at_the_top_of_a_pass(cluster, system, rollouts, by):
+    trainer = Trainer.remote(rollouts) if by == "dropped" else Trainer.options(name="trainer").remote(rollouts)
+    fitted = (trainer.leave if by == "exit" else trainer.fit).remote()
+    rollouts.put(1)
+    cluster.settle()
+    if by == "kill":
+        rayshot.kill(trainer)
+    del trainer
+    cluster.settle()
+    with pytest.raises(ActorExited):
+        door.get(fitted)
+
+
+def test_a_loop_over_an_actor_that_ends_gets_its_end(cluster, rollouts, trainer):
+    fitted = trainer.fit.remote()
+    cluster.settle()
+    rollouts.shutdown()
+    cluster.schedule.pass_s(3.0)
+    with pytest.raises(ActorExited):
+        door.get(fitted)
+    again = trainer.fit.remote()
+    with pytest.raises(ActorExited):
+        door.get(again)
+    trainer.fit.tell()
+    assert read(trainer) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("ask_above", "above the rayshot.loop something was sent"),
+        ("tell_above", "above the rayshot.loop something was sent"),
+        ("set_a_timer_above", "set for later"),
+        ("call_it", "calls .call_it: a restore begins that anew"),
+        ("not_in_for", "write it as `for item in"),
+    ],
+)
+def test_what_a_restore_would_not_repeat_is_refused_at_the_first_pass(trainer, method, said):
+    with pytest.raises(LoopNotRepeatable, match=said):
+        door.get(getattr(trainer, method).remote())
+
+
+def test_a_class_with_a_loop_that_cannot_begin_anew_is_refused_when_it_is_decorated():
+    class Counter:
+        def count(self):
+            number = 0
+            for step in rayshot.loop(self.steps.get):
+                number += step
+                self.note(number)
+
+    with pytest.raises(LoopNotRepeatable, match="number lives across the top of the loop"):
+        rayshot.actor(Counter)
+
+
+@pytest.mark.parametrize("what", [(5,), (len,)])
+def test_a_loop_takes_calls_only(trainer, what):
+    with pytest.raises(ConfigError, match="give a method of a handle"):
+        door.get(trainer.wrong.remote(what))
+
+
+def test_a_held_actor_stays_at_the_top_of_its_loop(cluster, system, rollouts, trainer):
+    """Somebody asks without a pause, so the snapshot begins when conversations have come to their ends."""
+    slots = rayshot.Queue(actor_options={"name": "slots"})
+    asker = Trainer.options(name="asker").remote(rollouts, slots)
+    trainer.fit.tell()
+    asker.fit.tell()
+    for number in range(20):
+        rollouts.put(number)
+    cluster.settle()
+    system.snapshot()
+    system.snapshot()
+    cluster.settle()
+    assert len(instance(cluster).trained) + len(instance(cluster, "asker").trained) == 20
+
+
+def test_a_method_that_loops_is_never_named_as_poison(cluster, system, rollouts, trainer):
+    """Before a snapshot holds it, each life delivers what began it again, and it is at work at each death."""
+    system.snapshot()
+    trainer.fit.tell()
+    cluster.settle()
+    for life in (2, 3):
+        cluster.die(actor(cluster, "trainer"))
+        await_life(cluster, system, life)
+        cluster.settle()
+    assert process_of(cluster).cell.loop is not None
+    assert [one.poison for one in system.status().recoveries if getattr(one, "poison", None)] == []
+    rollouts.put("done")
+    assert read(trainer) == []
+
+
+@rayshot.actor(capture="inline")
+class Pump(Trainer):
+    def __init__(self, rollouts, slots=None):
+        super().__init__(rollouts, slots)
+        self.flag, self.size = False, None
+
+    def look(self):
+        self.size = self.rollouts.size()
+
+    def with_timers(self):
+        for rollout in rayshot.loop(self.rollouts.get):
+            self.trained.append(rollout)
+            rayshot.current().after(1000.0, self.read)
+
+    def by_turns(self):
+        for rollout in rayshot.loop(self.slots.get if self.flag else self.rollouts.get):
+            self.trained.append(rollout)
+            self.flag = True
+
+    def ask_all_the_time(self):
+        for _ in range(30):
+            self.slots.get()
+
+
+def pump_of(cluster, rollouts, slots=None):
+    pump = Pump.options(name="pump").remote(rollouts, slots)
+    assert read(pump) == []
+    return pump
+
+
+def test_an_order_to_end_ends_the_loops_that_wait_behind_the_first_one_too(cluster, rollouts, trainer):
+    first, second = trainer.fit.remote(), trainer.fit.remote()
+    cluster.settle()
+    rayshot.kill(trainer)
+    for fitted in (first, second):
+        with pytest.raises(ActorExited):
+            door.get(fitted)
+
+
+def test_an_order_to_end_that_has_no_effect_ends_no_loop(cluster, rollouts):
+    pump = Pump.remote(rollouts)
+    pump.with_timers.tell()
+    rollouts.put(1)
+    cluster.settle()
+    name = pump.name
+    del pump
+    cluster.settle()
+    rollouts.put(2)
+    cluster.settle()
+    assert instance(cluster, name).trained == [1, 2]
+
+
+def test_what_was_asked_before_a_loop_does_not_keep_its_mailbox_full(cluster, rollouts):
+    pump = pump_of(cluster, rollouts)
+    pump.look.tell()
+    pump.fit.tell()
+    for number in range(50):
+        rollouts.put(number)
+    cluster.settle()
+    assert len(process_of(cluster, "pump").channels.mailbox) == 0
+
+
+def test_a_restore_takes_the_question_over_that_was_open_whatever_the_method_would_ask(cluster, system, rollouts):
+    slots = rayshot.Queue(actor_options={"name": "slots"})
+    pump = pump_of(cluster, rollouts, slots)
+    pump.by_turns.tell()
+    rollouts.put(1)
+    cluster.settle()
+    system.snapshot()
+    cluster.die(actor(cluster, "pump"))
+    await_life(cluster, system, 2)
+    rollouts.put(2)
+    slots.put("x")
+    cluster.settle()
+    assert instance(cluster, "pump").trained == [1, 2, "x"]
+
+
+def test_a_loop_that_waits_for_a_time_rests_while_it_is_held(cluster, system, rollouts, trainer):
+    slots = rayshot.Queue(actor_options={"name": "slots"})
+    asker = pump_of(cluster, rollouts, slots)
+    trainer.tick.tell()
+    asker.ask_all_the_time.tell()
+    cluster.settle()
+    for number in range(30):
+        slots.put(number)
+        cluster.schedule.pass_s(0.3)
+    system.snapshot()
+    assert process_of(cluster).cell.loop is not None
+
+
+def test_a_call_that_expires_is_told_once(cluster, system, rollouts, trainer):
+    fitted = trainer.fit.remote()
+    cluster.settle()
+    system.snapshot()
+    cluster.die(actor(cluster, "trainer"))
+    await_life(cluster, system, 2)
+    with pytest.raises(door.Died):
+        door.get(fitted)
+    cluster.schedule.pass_s(60.0)
+    assert len(process_of(cluster).channels.mailbox) <= 1

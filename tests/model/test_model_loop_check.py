@@ -1,0 +1,184 @@
+"""What a method with a loop must obey, read from its bytecode."""
+
+import pytest
+
+import rayshot
+from rayshot.errors import LoopNotRepeatable
+from rayshot.model.loop_check import loop_heads
+
+loop = getattr(rayshot, "loop", None)
+
+
+def take(self):
+    for step in rayshot.loop(self.slots.get):
+        self.step = self.train(step)
+
+
+def take_by_short_name(self):
+    for _ in loop(every=5.0):
+        self.count += 1
+
+
+def recompute(self):
+    n = len(self.data)
+    while self.left:
+        for step in rayshot.loop(self.slots.get):
+            found = [one for one in self.data if one > n]
+            if not found:
+                break
+            for one in found:
+                total = one + step
+                self.go(total)
+
+
+async def take_async(self):
+    async for item in rayshot.loop(self.slots.get):
+        last = item
+        async with self.lock:
+            for one in last:
+                await self.go(one)
+        try:
+            self.count += 1
+        finally:
+            self.done()
+
+
+def nothing(self):
+    for item in self.loops:
+        self.go(item)
+
+
+RIGHT = (take, take_by_short_name, recompute, take_async)
+
+
+def carry_a_parameter(self, step=0):
+    for item in rayshot.loop(self.slots.get):
+        self.put(step)
+        step = self.train(item, step)
+
+
+def carry_several(self, consumed):
+    last = None
+    while self.left:
+        bar = self.bar()
+        for step in rayshot.loop(self.slots.get):
+            consumed += self.generate(step, last)
+            last = step
+            bar.update(consumed)
+
+
+async def carry_async(self):
+    last = None
+    async for item in rayshot.loop(self.slots.get):
+        self.note(last, item)
+        last = item
+
+
+def carry_in_a_lambda(self):
+    count = 0
+    for step in rayshot.loop(self.slots.get):
+        self.call(lambda: count)  # noqa: B023
+        count += step
+
+
+def carry_from_an_except(self):
+    failed = 0
+    for step in rayshot.loop(self.slots.get):
+        try:
+            self.go(step)
+        except ZeroDivisionError:
+            failed += 1
+        self.failed = failed
+
+
+def carry_into_an_except(self):
+    last = 0
+    for step in rayshot.loop(self.slots.get):
+        try:
+            self.go(step)
+        except ZeroDivisionError:
+            self.note(last)
+        last = step
+
+
+def loop_in_for(self):
+    for episode in range(3):
+        for step in rayshot.loop(self.slots.get):
+            self.go(episode, step)
+
+
+def loop_in_with(self):
+    with self.lock:
+        for step in rayshot.loop(self.slots.get):
+            self.go(step)
+
+
+async def loop_in_async_with(self):
+    async with self.lock:
+        async for step in rayshot.loop(self.slots.get):
+            self.go(step)
+
+
+def loop_in_try(self):
+    try:
+        for step in rayshot.loop(self.slots.get):
+            self.go(step)
+    finally:
+        self.close()
+
+
+def two_loops(self):
+    for step in rayshot.loop(self.slots.get):
+        self.go(step)
+    for step in rayshot.loop(self.slots.get):
+        self.go(step)
+
+
+WRONG = {
+    carry_a_parameter: "step lives across the top of the loop",
+    carry_several: "consumed, last live across",
+    carry_async: "last lives across",
+    carry_in_a_lambda: "count lives across",
+    carry_from_an_except: "failed lives across",
+    carry_into_an_except: "last lives across",
+    loop_in_for: "inside another `for`",
+    loop_in_with: "inside `with` or `try`",
+    loop_in_async_with: "inside `with` or `try`",
+    loop_in_try: "inside `with` or `try`",
+    two_loops: "has a second rayshot.loop",
+}
+
+
+@pytest.mark.parametrize("method", RIGHT, ids=lambda one: one.__name__)
+def test_what_lives_in_the_state_may_loop(method):
+    (head,) = loop_heads(method.__code__)
+    first = method.__code__.co_firstlineno
+    assert first < head.line <= first + 4
+
+
+@pytest.mark.parametrize("method", WRONG, ids=lambda one: one.__name__)
+def test_what_would_be_lost_names_the_line(method):
+    with pytest.raises(LoopNotRepeatable, match=WRONG[method]) as raised:
+        loop_heads(method.__code__)
+    assert f"{method.__name__} ({__file__}:" in raised.value.message
+
+
+def another_loop(self, loop):
+    total = 0
+    for item in loop(self.items):
+        total += item
+    for item in loop.items(self.items):
+        total += item
+    for item in self.loop(self.items):
+        total += item
+    for item in rayshot.loop.items(self.items):
+        total += item
+    with self.loop:
+        for item in self.loops:
+            total += item
+    return total
+
+
+@pytest.mark.parametrize("method", [nothing, another_loop], ids=lambda one: one.__name__)
+def test_a_method_without_a_loop_has_none(method):
+    assert loop_heads(method.__code__) == ()

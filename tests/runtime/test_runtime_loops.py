@@ -1,0 +1,54 @@
+"""Methods that never return, on real Ray: processes that die while they loop. See the fake."""
+
+import pytest
+import ray
+
+import rayshot
+from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.looping import Generator, Trainer
+from tests.runtime.take_over import kill_coordinator
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.ray
+SAMPLES = 400
+
+
+def training(samples):
+    slots = rayshot.Queue(actor_options={"name": "slots"})
+    rollouts = rayshot.Queue(2, actor_options={"name": "rollouts"})
+    generator = Generator.options(name="generator").remote(slots, rollouts)
+    trainer = Trainer.options(name="trainer").remote(slots, rollouts)
+    generator.fit.tell(samples)
+    trainer.fit.tell(samples)
+    for _ in range(2):
+        slots.put(0)
+    return trainer
+
+
+def trained(system):
+    return system.snapshot().states()["trainer"]["trained"]
+
+
+def test_each_snapshot_has_samples_in_order_and_the_loops_end(system):
+    trainer = training(SAMPLES)
+    for _ in range(3):
+        found = trained(system)
+        assert found == [*range(1, len(found) + 1)]
+    assert ray.get(trainer.__ray_call__.remote(lambda self: self.trained)) == [*range(1, SAMPLES + 1)]
+
+
+def test_whoever_is_killed_while_all_loop_each_sample_is_trained_once_in_order(new_system):
+    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.5))
+    training(SAMPLES)
+    trained(system)
+    life = 1
+    for victim in ("trainer", "rollouts", "generator", "coordinator", "slots"):
+        if victim == "coordinator":
+            kill_coordinator(system)
+        else:
+            kill(system, victim)
+            life += 1
+        until_it_runs(system, life)
+        found = trained(system)
+        assert found == [*range(1, len(found) + 1)], victim
+    eventually(lambda: trained(system) == [*range(1, SAMPLES + 1)], 120)
