@@ -57,9 +57,10 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             )
         method = method_of(next(cell.port.codec.unpacker(message)))
         if code is not _code_of(cell, method):
+            begun_by = f"calls .{method}" if method else "is an answer"
             raise LoopNotRepeatable(
-                f"{where} has a rayshot.loop, and the message that is handled calls .{method}: a restore begins that "
-                "anew. Put the loop into it"
+                f"{where} has a rayshot.loop, and the message that is handled {begun_by}: a restore begins with that. "
+                "Put the loop into the method that others call"
             )
         if not cell.is_in_loop:  # else a `while` is around it
             self._enter(cell, message, where)

@@ -14,6 +14,7 @@ from rayshot.errors import LoopNotRepeatable
 
 LOOP = "loop"
 _GET_ITERATOR = frozenset({"GET_ITER", "GET_AITER"})
+_ITERATES = frozenset({"FOR_ITER", "GET_ANEXT"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
@@ -51,6 +52,13 @@ class _Flow:
         if one.opname not in _LEAVES | _JUMPS_AWAY and index + 1 < len(self.instructions):
             following.append(index + 1)
         return following
+
+    def end_of_for(self, index: int) -> int:
+        """Where the loop ends that takes its items with this instruction."""
+        one = self.instructions[index]
+        if one.opname == "FOR_ITER":
+            return self.at[one.argval]
+        return max(self.after[index])  # what catches the end of an `async for` is behind its body
 
     def cycle(self, start: int) -> set[int]:
         """The instructions that may run behind this one and before it comes again."""
@@ -116,7 +124,11 @@ def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
 
 def _heads(flow: _Flow) -> Iterator[LoopTop]:
     for index, one in enumerate(flow.instructions):
-        if one.opname in _GET_ITERATOR and one.positions is not None and _is_of_loop(flow, index):
+        if one.opname not in _GET_ITERATOR or one.positions is None:
+            continue
+        if flow.instructions[index + 1].opname not in _ITERATES:  # a comprehension takes the items
+            continue
+        if _is_of_loop(flow, index):
             yield LoopTop(index + 1, one.positions.lineno or 0)
 
 
@@ -150,10 +162,9 @@ def _is_guarded(code: CodeType, flow: _Flow, head: LoopTop) -> bool:
 
 
 def _is_in_for(flow: _Flow, head: LoopTop) -> bool:
-    return any(
-        one.opname == "FOR_ITER" and index < head.at - 1 and flow.at[one.argval] > head.at
-        for index, one in enumerate(flow.instructions)
-    )
+    """Whether another `for` or `async for` is around the loop: it begins before its top, and ends behind it."""
+    around = flow.instructions[: head.at]
+    return any(one.opname in _ITERATES and flow.end_of_for(index) > head.at for index, one in enumerate(around))
 
 
 def _carried(flow: _Flow, head: LoopTop) -> list[str]:

@@ -89,6 +89,13 @@ class Trainer:
     def call_it(self):
         return self.fit()
 
+    def continue_with_it(self):
+        self.rollouts.actor.qsize.remote().then(self.fit_behind)
+
+    def fit_behind(self, _size):
+        for _ in rayshot.loop(self.rollouts.get):
+            break
+
     def not_in_for(self):
         return next(iter(rayshot.loop(self.rollouts.get)))
 
@@ -303,7 +310,7 @@ def test_a_loop_over_an_actor_that_ends_gets_its_end(cluster, rollouts, trainer)
         ("ask_above", "above the rayshot.loop something was sent"),
         ("tell_above", "above the rayshot.loop something was sent"),
         ("set_a_timer_above", "set for later"),
-        ("call_it", "calls .call_it: a restore begins that anew"),
+        ("call_it", "calls .call_it: a restore begins with that"),
         ("not_in_for", "write it as `for item in"),
     ],
 )
@@ -460,3 +467,10 @@ def test_a_call_that_expires_is_told_once(cluster, system, rollouts, trainer):
         door.get(fitted)
     cluster.schedule.pass_s(60.0)
     assert len(process_of(cluster).channels.mailbox) <= 1
+
+
+def test_a_continuation_that_loops_is_refused_with_what_to_do(cluster, system, rollouts, trainer):
+    trainer.continue_with_it.tell()
+    cluster.settle()
+    (letter,) = system.dead_letters()
+    assert "is an answer: a restore begins with that. Put the loop into the method that others call" in letter.error

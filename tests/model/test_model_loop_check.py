@@ -48,7 +48,7 @@ def nothing(self):
         self.go(item)
 
 
-RIGHT = (take, take_by_short_name, recompute, take_async)
+RIGHT = [take, take_by_short_name, recompute, take_async]
 
 
 def carry_a_parameter(self, step=0):
@@ -107,6 +107,24 @@ def loop_in_for(self):
             self.go(episode, step)
 
 
+async def loop_in_async_for(self):
+    async for episode in self.episodes:
+        async for step in rayshot.loop(self.slots.get):
+            self.go(episode, step)
+
+
+async def for_in_loop(self):
+    async for step in rayshot.loop(self.slots.get):
+        async for item in self.items:
+            self.go(item, step)
+        for item in self.items:
+            self.go(item, step)
+
+
+def comprehend(self):
+    return [step for step in rayshot.loop(self.slots.get)]  # noqa: C416
+
+
 def loop_in_with(self):
     with self.lock:
         for step in rayshot.loop(self.slots.get):
@@ -142,11 +160,15 @@ WRONG = {
     carry_from_an_except: "failed lives across",
     carry_into_an_except: "last lives across",
     loop_in_for: "inside another `for`",
+    loop_in_async_for: "inside another `for`",
     loop_in_with: "inside `with` or `try`",
     loop_in_async_with: "inside `with` or `try`",
     loop_in_try: "inside `with` or `try`",
     two_loops: "has a second rayshot.loop",
 }
+
+
+RIGHT.append(for_in_loop)
 
 
 @pytest.mark.parametrize("method", RIGHT, ids=lambda one: one.__name__)
@@ -179,6 +201,6 @@ def another_loop(self, loop):
     return total
 
 
-@pytest.mark.parametrize("method", [nothing, another_loop], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("method", [nothing, another_loop, comprehend], ids=lambda one: one.__name__)
 def test_a_method_without_a_loop_has_none(method):
     assert loop_heads(method.__code__) == ()
