@@ -107,10 +107,14 @@ def sendable(error: Exception) -> RayshotError:
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
 
 
+def not_answered(actor: str) -> ActorExited:
+    """The outcome of a call to an actor that has ended, and answers no more."""
+    return ActorExited(f"actor {actor!r} ended and has not answered", actor=actor)
+
+
 def no_answer(codec: Codec, question: Question) -> bytes:
     """The message to itself by which an actor learns that whom it asked has ended, and answers no more."""
-    error = ActorExited(f"actor {question.callee!r} ended and has not answered", actor=question.callee)
-    return codec.reply(question.call_id, error, ok=False)
+    return codec.reply(question.call_id, not_answered(question.callee), ok=False)
 
 
 def encode_reply(codec: Codec, call_id: int, value: object, *, ok: bool) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import CodeType
 from typing import Protocol
 
-from rayshot.errors import ActorExited
+from rayshot.model.calls import not_answered
 from rayshot.protocol.identity import is_driver
 
 ANSWERS_LATE = "__rayshot_answers_late__"
@@ -90,8 +90,7 @@ class OwedAnswers:
     def end(self) -> None:
         """The actor ends: who waits for its answers learns that none comes."""
         for key in tuple(self.numbers):
-            detail = f"actor {self._name!r} ended and has not answered"
-            self.give(key, ActorExited(detail, actor=self._name), ok=False)
+            self.give(key, not_answered(self._name), ok=False)
 
 
 def may_answer_late(user_class: type) -> bool:

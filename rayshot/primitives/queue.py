@@ -186,7 +186,7 @@ class Queue:
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
         """End the queue's actor when it has handled what this process sent to it; who waits there gets ActorExited.
 
-        There is no harder end, so the arguments change nothing. The queue cannot be used behind it.
+        Nothing ends it sooner, so the arguments change nothing. Afterwards the queue cannot be used.
         """
         del force, grace_period_s
         if self.actor is not None:

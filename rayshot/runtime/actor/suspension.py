@@ -13,7 +13,7 @@ from types import FrameType
 
 from rayshot.errors import RayshotError, SystemDown
 from rayshot.format.codec import END
-from rayshot.model.calls import Interruption, LoopEnded, Question, no_answer
+from rayshot.model.calls import Interruption, LoopEnded, Question, no_answer, not_answered
 from rayshot.model.cell import EXPIRE, Cell
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
@@ -21,7 +21,7 @@ from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door import door
-from rayshot.runtime.wire.actor_errors import ActorExited
+from rayshot.runtime.wire.actor_errors import as_rays
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
@@ -230,8 +230,7 @@ class Suspension:
                     tracer.resumed(sender, number)
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
-                detail = f"actor {question.callee!r} ended and has not answered"
-                question.outcome = False, ActorExited(detail, actor=question.callee)
+                question.outcome = False, as_rays(not_answered(question.callee))
 
     # A method that loops ---------------------------------------------------------------------------------------
 

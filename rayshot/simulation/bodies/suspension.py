@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Protocol
 
-from rayshot.errors import ActorExited
 from rayshot.format.codec import END, REPLY
-from rayshot.model.calls import LoopEnded, Question
+from rayshot.model.calls import LoopEnded, Question, not_answered
 from rayshot.model.cell import Cell
 from rayshot.protocol.events import AlignmentTimedOut, Event
 from rayshot.protocol.identity import ALIGNED, SnapshotId
@@ -208,8 +207,7 @@ class SimulatedSuspension:
             process.cell.take_answer(call_id, ok, tell, ())
         for question in tuple(process.cell.questions.values()):
             if question.callee in process.gone and not question.is_answered:
-                detail = f"actor {question.callee!r} ended and has not answered"
-                question.outcome = False, ActorExited(detail, actor=question.callee)
+                question.outcome = False, not_answered(question.callee)
 
     def _answers(self) -> Iterator[tuple[int, bool, bytes]]:
         """The answers to questions that wait in the mailbox: id of the call, whether it is a result, and its bytes."""
