@@ -4,6 +4,7 @@ from itertools import count
 
 from rayshot.keys.signing import new_private_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.opening.start import start
 from rayshot.runtime.opening.system import System
@@ -28,6 +29,11 @@ def settings_of(name="bank", *, storage=None, snapshot=None, failure=None, **mor
 def begin(name="bank", **settings):
     """Begin a system, as `rayshot.init` does; the program that acts now is its driver."""
     return System(start(settings_of(name, **settings), KEYRING))
+
+
+def read(handle):
+    """What the method `read` of that actor returns."""
+    return door.get(handle.read.remote())
 
 
 def coordinator(cluster):

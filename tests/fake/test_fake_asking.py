@@ -6,7 +6,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, AnswerTimedOut, ConfigError, SnapshotAborted, WaitsForHandler
-from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.waiting import waiting_handlers
 from rayshot.runtime.door import door
@@ -198,11 +198,6 @@ class AskingAtBirth:
 class FailingAtBirth:
     def __init__(self, server):
         raise ValueError(rayshot.get(server.square.remote(3)))
-
-
-@pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
 
 
 @pytest.fixture(params=[Asker, AsyncAsker], ids=["plain", "async"])

@@ -6,19 +6,13 @@ import rayshot
 from rayshot.audit.proof import prove, trace_of
 from rayshot.audit.segment import Resumed, Suspended
 from rayshot.errors import SnapshotAborted
-from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.runtime.actor.channels import ActorChannel
 from rayshot.runtime.coordinator import concluder
 from rayshot.runtime.door import door
 from tests.fake.account import new_gate, photograph
 from tests.fake.system import actor, await_life, begin, coordinator, process_of
 from tests.fake.workers import Server, Worker, end_of, is_whole, workers_at_work
-
-
-@pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
 
 # Busy ----------------------------------------------------------------------------------------------------------
 

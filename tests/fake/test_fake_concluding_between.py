@@ -13,11 +13,6 @@ from tests.fake.system import actor, await_life, begin, coordinator, process_of
 from tests.fake.workers import Server, Stepper, Worker, is_whole
 
 
-@pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
-
 def test_a_snapshot_of_another_actor_lets_nobody_go_who_is_held_for_something_else(cluster, system):
     gate = new_gate("gate")
     server = Server.options(name="server").remote()

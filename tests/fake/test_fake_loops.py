@@ -4,9 +4,8 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, ConfigError, LoopNotRepeatable
-from rayshot.model.configuration import FailureConfig
 from rayshot.runtime.door import door
-from tests.fake.system import actor, await_life, begin
+from tests.fake.system import actor, await_life, read
 
 
 @rayshot.actor(capture="inline")
@@ -107,11 +106,6 @@ class Trainer:
 
 
 @pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
-
-@pytest.fixture
 def rollouts(system):
     rollouts = rayshot.Queue(actor_options={"name": "rollouts"})
     assert rollouts.empty()
@@ -123,10 +117,6 @@ def trainer(rollouts):
     trainer = Trainer.options(name="trainer").remote(rollouts)
     assert read(trainer) == []
     return trainer
-
-
-def read(handle):
-    return door.get(handle.read.remote())
 
 
 def process_of(cluster, name="trainer"):

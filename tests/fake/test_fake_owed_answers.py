@@ -10,7 +10,7 @@ from rayshot.model.later_answer import answer_later
 from rayshot.runtime.actor import outcomes
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate
-from tests.fake.system import actor, await_life, begin
+from tests.fake.system import actor, await_life, begin, read
 
 
 @rayshot.actor(capture="inline")
@@ -83,11 +83,6 @@ class Agent:
 
 
 @pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
-
-@pytest.fixture
 def shelf(system):
     shelf = Shelf.options(name="shelf").remote()
     door.get(shelf.read.remote())
@@ -99,10 +94,6 @@ def agent(shelf):
     agent = Agent.options(name="agent").remote(shelf)
     door.get(agent.read.remote())
     return agent
-
-
-def read(handle):
-    return door.get(handle.read.remote())
 
 
 def is_there(reference):

@@ -5,11 +5,10 @@ import ray.util.queue
 
 import rayshot
 from rayshot.errors import ActorExited
-from rayshot.model.configuration import FailureConfig
 from rayshot.primitives import queue as primitives_queue
 from rayshot.primitives.queue import QueueActor
 from rayshot.runtime.door import door
-from tests.fake.system import actor, await_life, begin
+from tests.fake.system import actor, await_life, read
 
 
 @rayshot.actor(capture="inline")
@@ -49,15 +48,6 @@ class Worker:
 
     def read(self):
         return self.found
-
-
-@pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
-
-def read(handle):
-    return door.get(handle.read.remote())
 
 
 def worker(name, *things):

@@ -6,11 +6,10 @@ import pytest
 
 import rayshot
 from rayshot.errors import ConfigError, WaitsForHandler
-from rayshot.model.configuration import FailureConfig
 from rayshot.properties import judge, lost_reply
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
-from tests.fake.system import actor, await_life, begin
+from tests.fake.system import actor, await_life, read
 
 
 @rayshot.actor(capture="inline")
@@ -147,19 +146,10 @@ class Asker:
 
 
 @pytest.fixture
-def system(cluster):
-    return begin(failure=FailureConfig(backoff_s=0.0))
-
-
-@pytest.fixture
 def asker(system):
     asker = Asker.options(name="asker").remote(Server.options(name="server").remote())
     door.get(asker.read.remote())
     return asker
-
-
-def read(asker):
-    return door.get(asker.read.remote())
 
 
 @pytest.mark.parametrize("method", ["pass_on", "pass_on_later"])
