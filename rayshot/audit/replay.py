@@ -188,7 +188,7 @@ class Replay:
     def _handle(self, sender: str, receivers: Sequence[str], message: bytes) -> None:
         self.sent.clear()
         self._expected = receivers
-        self.cell.sender = sender
+        self.cell.now.sender = sender
         for fields in self.codec.unpacker(message):
             try:
                 self.cell.handle(fields)
@@ -279,7 +279,7 @@ class Replay:
         if durable:
             raise durable_inside(self.cell.name, receiver)
         call = OpenCall(tell)
-        self.cell.open_calls.append(call)
+        self.cell.now.open_calls.append(call)
         self.note(receiver, call)
         return Reply(self.cell, call, receiver)
 

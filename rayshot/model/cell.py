@@ -23,6 +23,7 @@ from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
+from rayshot.model.handling import Handling
 from rayshot.model.loop_state import LoopState
 from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
 from rayshot.model.port import Port
@@ -74,10 +75,9 @@ class CellPort(Port, AnswerPort, Protocol):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is the sender of the message that is being handled, and `number_now()` its number on its channel, 0 if
-    none is handled: who runs the cell sets this function. `slots` are the values that came beside it. `open_calls`
-    are the calls of the running handler that have not left. `questions` are those, by their ids, whose replies are
-    held by a handler, or by the state. `gatherings` wait for several of them. `owed` are the calls that were handled
+    `now` is the handler that runs, and `number_now()` the number of its message on its channel, 0 if none is handled:
+    who runs the cell sets this function. `questions` are the calls, by their ids, whose replies are held by a handler,
+    or by the state. `gatherings` wait for several of them. `owed` are the calls that were handled
     and are answered later; `answers_late`: there may be such calls to this actor. `coroutines` runs `async def`
     handlers: close it when the actor is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor
     asked for its end and handles no more messages. `shared`: its code got its own handle, so others may have it. `told`
@@ -91,26 +91,16 @@ class Cell:
         self.name = name
         self.port = port
         self.coroutines = Coroutines(name) if coroutines is None else coroutines
-        self.sender = ""
+        self.now = Handling()
         self.number_now: Callable[[], int] = lambda: 0
-        self.slots: Sequence[Any] = ()
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.told: Callable[[str], None] | None = None
-        self.open_calls: list[OpenCall] = []
         self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
         self.gatherings: list[Gathering] = []
         self.owed = OwedAnswers(name, port, self._drop_time_out)
         self.answers_late = False
-        self.call_now = 0
-        """The id of the call that is handled now, 0 if none is."""
-        self._is_left_to_later = False
-        """Whether that call is, or was, to be answered later."""
-        self.loop: LoopState | None = None
-        """Of a method that loops, from the top of its first pass on."""
-        self.is_in_loop, self.done_above = False, 0
-        """Whether the running handler has come to its loop; what `done_so_far` was when it began, if it has one."""
         self.timers: list[Timer] = []
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
@@ -141,14 +131,14 @@ class Cell:
             case 4:
                 self._handle_end(dropped=message[1])
             case _:
-                method, args, kwargs = self.port.codec.decode_tell(message, self.slots)
+                method, args, kwargs = self.port.codec.decode_tell(message, self.now.slots)
                 self.handlers[method](*args, **kwargs)
 
     def _handle_call(self, call_id: int, tell: bytes) -> None:
-        sender, method = self.sender, ""
+        sender, method = self.now.sender, ""
         try:
-            method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
-            self.call_now, self._is_left_to_later = call_id, self.loop is not None
+            method, args, kwargs = self.port.codec.decode_tell(tell, self.now.slots)
+            self.now.call, self.now.is_left_to_later = call_id, self.now.loop is not None
             result = self.handlers[method](*args, **kwargs)
             if issubclass(type(result), Unanswered):
                 self._forward(result)
@@ -166,16 +156,16 @@ class Cell:
                 error = RuntimeError(f"the handler raised {error!r}")
             self._answer(sender, call_id, error, ok=False)
         else:
-            if not self._is_left_to_later:
+            if not self.now.is_left_to_later:
                 self.port.answer(sender, call_id, result, ok=True)
-            elif self.loop is not None and not issubclass(type(result), Unanswered):
+            elif self.now.loop is not None and not issubclass(type(result), Unanswered):
                 self.owed.give((sender, call_id), result, ok=True)
         finally:
-            self.call_now = 0
+            self.now.call = 0
 
     def _answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer the call that is handled now, also if it was left to a later handler, and that has not answered it."""
-        if not self._is_left_to_later:
+        if not self.now.is_left_to_later:
             self.port.answer(sender, call_id, value, ok=ok)
         else:
             self.owed.give((sender, call_id), value, ok=ok)
@@ -185,12 +175,12 @@ class Cell:
 
         See `answer_later`.
         """
-        key = self.sender, self.call_now
-        if self.call_now:
+        key = self.now.sender, self.now.call
+        if self.now.call:
             if timeout_s is not None:
                 self._set_timer(timeout_s, TIME_UP, (*key, otherwise))
             self.owed.add(key, self.number_now())
-            self._is_left_to_later = True
+            self.now.is_left_to_later = True
         return key
 
     def _drop_time_out(self, key: CallKey) -> None:
@@ -215,8 +205,8 @@ class Cell:
 
     def loop_begins(self) -> None:
         """A method that loops begins, from its top."""
-        self.is_in_loop = False
-        self.done_above = self.done_so_far()
+        self.now.is_in_loop = False
+        self.now.done_above = self.done_so_far()
 
     def done_so_far(self) -> int:
         """How many messages this actor has sent and timers it has set: the same if the running handler did neither."""
@@ -224,12 +214,12 @@ class Cell:
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         if call_id < 0:
-            self.take_answer(call_id, ok, tell, self.slots)
+            self.take_answer(call_id, ok, tell, self.now.slots)
             for gathering in [one for one in self.gatherings if call_id in one.missing]:
                 self._gathered(gathering, call_id)
             return
         continuation = self._calls.pop(call_id)
-        ok, value = self._read_reply(tell, self.slots, ok=ok)
+        ok, value = self._read_reply(tell, self.now.slots, ok=ok)
         if ok:
             self.handlers[continuation.method](value, *continuation.context)
         elif continuation.on_error is not None:
@@ -278,17 +268,17 @@ class Cell:
         return bool(self.shared or self.timers or self._calls or self.gatherings)
 
     def _create(self, packed: bytes, tell: bytes) -> None:
-        if label_of(self.sender):
-            self.makers |= {self.sender}
+        if label_of(self.now.sender):
+            self.makers |= {self.now.sender}
         if self.born:  # who made it did not know that the system goes back to where there is one of that name
-            log.error("%s lives: that %s wants to create it again has no effect", self.name, self.sender)
+            log.error("%s lives: that %s wants to create it again has no effect", self.name, self.now.sender)
         else:
             self._construct(packed, tell)
 
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
         user_class = specification.resolve()
-        _, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
+        _, args, kwargs = self.port.codec.decode_tell(tell, self.now.slots)
         self._become(specification, user_class)
         if self.told is not None:
             self.told("__init__")
@@ -352,11 +342,11 @@ class Cell:
 
     def ask(self) -> None:
         """The handler waits or has ended: its calls may leave, as questions where their replies are still held."""
-        for call in self.open_calls:
+        for call in self.now.open_calls:
             reply = None if call.reply is None else call.reply()
             if reply is not None:
                 self.ask_for(call, reply)
-        self.open_calls.clear()
+        self.now.open_calls.clear()
 
     def ask_for(self, call: OpenCall, reply: Any) -> None:
         """The call of this Reply leaves as a question, if it has no id yet."""
@@ -423,7 +413,7 @@ class Cell:
         message is handled there, as in a finalizer, the name is random.
         """
         number = self.number_now()
-        return self.child_names.take(class_name, self.sender, number) if number else random_name(class_name)
+        return self.child_names.take(class_name, self.now.sender, number) if number else random_name(class_name)
 
     # State -----------------------------------------------------------------------------------------------------
 
@@ -456,7 +446,7 @@ class Cell:
             **({"callees": callees} if callees else {}),
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
-            **({"loop": self.loop.recorded(now)} if self.loop is not None else {}),
+            **({"loop": self.now.loop.recorded(now)} if self.now.loop is not None else {}),
             **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
@@ -486,8 +476,8 @@ class Cell:
         self.gatherings = list(state.get("gatherings", ()))
         self.owed.load(state.get("owed", {}))
         if (loop := state.get("loop")) is not None:
-            self.loop = LoopState.read(loop, now)
-            self.child_names.go_on(self.loop.sender, self.loop.number, self.loop.children)
+            self.now.loop = LoopState.read(loop, now)
+            self.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))

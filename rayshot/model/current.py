@@ -27,7 +27,7 @@ class Current:
     @property
     def sender(self) -> str:
         """The name of the sender of the message that is being handled: an actor, or `driver:<id>`."""
-        return self._cell.sender
+        return self._cell.now.sender
 
     @property
     def system(self) -> str:

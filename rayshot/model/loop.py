@@ -49,7 +49,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         where = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
         if not loop_heads(code):
             raise LoopNotRepeatable(f"{where}: write it as `for item in rayshot.loop(...):`, or with `async for`")
-        message = cell.port.message_now() if cell.loop is None else cell.loop.message
+        message = cell.port.message_now() if cell.now.loop is None else cell.now.loop.message
         if message is None:
             raise LoopNotRepeatable(
                 f"{where}: large values or references came beside the message that began it. Give them to another "
@@ -62,26 +62,26 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 f"{where} has a rayshot.loop, and the message that is handled {begun_by}: a restore begins with that. "
                 "Put the loop into the method that others call"
             )
-        if not cell.is_in_loop:  # else a `while` is around it
+        if not cell.now.is_in_loop:  # else a `while` is around it
             self._enter(cell, message, where)
 
     def _enter(self, cell: Cell, message: bytes, where: str) -> None:
         """The handler comes to its loop for the first time."""
-        if cell.done_so_far() != cell.done_above:
+        if cell.done_so_far() != cell.now.done_above:
             raise LoopNotRepeatable(
                 f"{where}: above the rayshot.loop something was sent, asked, made or set for later, and a restore, "
                 "which begins the method anew, would do it twice. Do it in the constructor, or in the body with a mark "
                 "in `self`"
             )
-        cell.is_in_loop = True
-        if cell.loop is None:
-            cell.loop = LoopState(cell.sender, cell.number_now(), message)
-            if cell.call_now:
+        cell.now.is_in_loop = True
+        if cell.now.loop is None:
+            cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message)
+            if cell.now.call:
                 cell.owe()
 
     def _next(self, cell: Cell) -> Any:
         """Wait at the top of a pass; returns the result of the call, if one is made."""
-        loop = cell.loop
+        loop = cell.now.loop
         assert loop is not None, "the handler has entered it"
         loop.children = cell.child_names.taken
         if _has_other_tasks():

@@ -142,7 +142,7 @@ def test_a_method_loops_over_a_queue_until_it_ends_and_its_caller_gets_its_resul
     rollouts.put("done")
     assert door.get(fitted) == [0, 1, 2]
     assert read(trainer) == [0, 1, 2]
-    assert process_of(cluster).cell.loop is None
+    assert process_of(cluster).cell.now.loop is None
     assert process_of(cluster).cell.state().keys().isdisjoint({"loop", "owed", "questions"})
 
 
@@ -351,7 +351,7 @@ def test_a_method_that_loops_is_never_named_as_poison(cluster, system, rollouts,
         cluster.die(actor(cluster, "trainer"))
         await_life(cluster, system, life)
         cluster.settle()
-    assert process_of(cluster).cell.loop is not None
+    assert process_of(cluster).cell.now.loop is not None
     assert [one.poison for one in system.status().recoveries if getattr(one, "poison", None)] == []
     rollouts.put("done")
     assert read(trainer) == []
@@ -444,7 +444,7 @@ def test_a_loop_that_waits_for_a_time_rests_while_it_is_held(cluster, system, ro
         slots.put(number)
         cluster.schedule.pass_s(0.3)
     system.snapshot()
-    assert process_of(cluster).cell.loop is not None
+    assert process_of(cluster).cell.now.loop is not None
 
 
 def test_a_call_that_expires_is_told_once(cluster, system, rollouts, trainer):

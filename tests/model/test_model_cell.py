@@ -117,7 +117,7 @@ def test_an_async_handler_runs_to_completion(world):
 
 def test_the_result_of_a_call_is_answered_to_its_sender(world):
     world.construct(Account)
-    world.cell.sender = "bob"
+    world.cell.now.sender = "bob"
     world.receive(world.codec.call(7, world.codec.tell("deposit", (5,))))
     assert world.answers == [("bob", 7, 5, True)]
 
@@ -125,7 +125,7 @@ def test_the_result_of_a_call_is_answered_to_its_sender(world):
 @pytest.mark.parametrize(("method", "args", "kind"), [("withdraw", (1,), ValueError), ("steal", (), UnknownMethod)])
 def test_the_exception_of_a_call_is_answered_and_not_raised(world, method, args, kind):
     world.construct(Account)
-    world.cell.sender = "bob"
+    world.cell.now.sender = "bob"
     world.receive(world.codec.call(7, world.codec.tell(method, args)))
     ((sender, call_id, error, ok),) = world.answers
     assert (sender, call_id, type(error), ok) == ("bob", 7, kind, False)
@@ -250,7 +250,7 @@ def test_a_timer_in_the_past_or_at_no_time_is_refused(running, seconds):
 
 
 def test_a_handler_knows_its_surroundings(running):
-    running.cell.sender = "driver:1"
+    running.cell.now.sender = "driver:1"
     here = rayshot.current()
     assert (here.name, here.sender, here.system) == ("alice", "driver:1", "bank")
     here.snapshot()

@@ -35,7 +35,7 @@ def running(world):
 
 
 def calls(world, method, *args):
-    world.cell.sender = "driver:1"
+    world.cell.now.sender = "driver:1"
     world.receive(world.codec.call(1, world.codec.tell(method, args)))
 
 

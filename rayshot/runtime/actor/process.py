@@ -141,7 +141,7 @@ class ActorProcess:
             return Reply(self.cell, None, receiver)
         call = OpenCall(tell)
         channel.append_open(call)
-        self.cell.open_calls.append(call)
+        self.cell.now.open_calls.append(call)
         self.runner.interrupted = True
         return Reply(self.cell, call, receiver)
 
@@ -160,7 +160,7 @@ class ActorProcess:
     def message_now(self) -> bytes | None:
         """See CellPort."""
         mailbox, number = self.channels.mailbox, self.cell.number_now()
-        return None if self.cell.slots else mailbox.current_message(number)
+        return None if self.cell.now.slots else mailbox.current_message(number)
 
     def sent_so_far(self) -> int:
         """See CellPort."""

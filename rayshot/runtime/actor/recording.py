@@ -194,7 +194,7 @@ class Recording:
 
     def stop_aligning(self) -> None:
         """If the actor is held, or loops, what stands before a marker may never be handled: wait for no markers."""
-        if self._runner.held or self._cell.loop is not None:
+        if self._runner.held or self._cell.now.loop is not None:
             for snapshot in self._unrecorded:
                 if snapshot.mode == ALIGNED:
                     self._runner.handle(AlignmentTimedOut(snapshot))

@@ -92,7 +92,7 @@ class Suspension:
     @property
     def may_begin(self) -> int:
         """How many messages, or passes of a loop, could begin if nothing held the actor. Under the lock."""
-        loop = self._cell.loop
+        loop = self._cell.now.loop
         if loop is None:
             return len(self._channels.mailbox)
         return int(loop.question.is_answered if loop.question is not None else loop.due is not None)
@@ -222,7 +222,7 @@ class Suspension:
                 self._ends[sender, number] = fields[0]
                 continue
             call_id, ok, tell = fields
-            if self._cell.loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
+            if self._cell.now.loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
                 self._spent[sender].add(number)
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
@@ -263,7 +263,7 @@ class Suspension:
 
     def _may_pass(self, may_begin: Callable[[], bool]) -> bool | None:
         """Whether the next pass begins, or the loop ends; None if it waits. Under the lock."""
-        runner, loop = self._runner, self._cell.loop
+        runner, loop = self._runner, self._cell.now.loop
         assert loop is not None
         if runner.loading:
             return None

@@ -117,7 +117,7 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                if self._poison_watch is None or self._cell.loop is not None:
+                if self._poison_watch is None or self._cell.now.loop is not None:
                     self._handle_all(delivery)
                 else:
                     self._handle_watched(self._poison_watch, delivery)
@@ -155,8 +155,8 @@ class Worker:
         runner, channels, concluding = self._runner, self._channels, self._concluding
         if runner.loading:
             return None
-        if self._cell.loop is not None:
-            return self._begin_loop_anew(self._cell.loop)
+        if self._cell.now.loop is not None:
+            return self._begin_loop_anew(self._cell.now.loop)
         if not channels.mailbox:
             return None
         limits, mailbox = channels.limits(), channels.mailbox
@@ -205,7 +205,7 @@ class Worker:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
         timer = None if self._runner.loading else self._cell.next_due()  # none fires while others load
-        loop = self._cell.loop
+        loop = self._cell.now.loop
         looks = self._cell.gatherings or (loop is not None and loop.question is not None)
         look = time.monotonic() + LOOK_S if looks else None
         next_pass = None if loop is None or self._runner.held or self._runner.loading else loop.due
@@ -226,7 +226,7 @@ class Worker:
 
     def _handle_all(self, delivery: Delivery) -> None:
         process, runner, mailbox, cell = self._process, self._runner, self._channels.mailbox, self._cell
-        cell.sender = delivery.sender
+        cell.now.sender = delivery.sender
         number = mailbox.position
         body, tracer = delivery.frame.body, process.tracing.tracer
         unpacker = self._unpacker = process.codec.unpacker(body)
@@ -249,11 +249,11 @@ class Worker:
                     mailbox.position = number
                     return  # the handler tried to send after a stop, or was interrupted
                 self._failed(delivery.sender, number, message, error)
-                runner.interrupted |= cell.loop is not None  # it may have failed before its first pass
+                runner.interrupted |= cell.now.loop is not None  # it may have failed before its first pass
             if runner.interrupted:
                 if runner.ending:
                     self._end_owed()
-                if cell.loop is not None:
+                if cell.now.loop is not None:
                     self._loop_over()
                     return
                 mailbox.position = number
@@ -271,7 +271,7 @@ class Worker:
 
     def _await_pass(self, may_pass: Callable[[], bool | None]) -> bool | None:
         """The running handler is at the top of a pass of its loop; see `CellPort.await_pass`."""
-        mailbox, loop = self._channels.mailbox, self._cell.loop
+        mailbox, loop = self._channels.mailbox, self._cell.now.loop
         assert loop is not None
         if mailbox.current is not None:  # the first time: what began it counts as handled, and what is behind it waits
             if self._process.tracing.tracer is not None:
@@ -295,14 +295,14 @@ class Worker:
 
     def _loop_over(self) -> None:
         """The method has ended."""
-        self._cell.loop = None
+        self._cell.now.loop = None
         self.handling = self._unpacker = None
-        self._cell.slots = ()
+        self._cell.now.slots = ()
 
     def _put_back(self) -> None:
         """The actor is held: what is left of the batch waits for its turn again."""
         self.handling = self._unpacker = None
-        self._cell.slots = ()
+        self._cell.now.slots = ()
         if self._process.tracing.tracer is not None:
             self._process.tracing.tracer.settle()
         with self._runner.lock:
@@ -320,7 +320,7 @@ class Worker:
         """
         delivery, unpacker = self._channels.mailbox.current, self._unpacker
         if delivery is None or unpacker is None:
-            return 0 if self._cell.loop is None else self._cell.loop.number
+            return 0 if self._cell.now.loop is None else self._cell.now.loop.number
         frame = delivery.frame
         of = delivery.sender, frame.first
         _, start, number = self._counted if self._counted[0] == of else (of, 0, frame.first - 1)
@@ -338,15 +338,15 @@ class Worker:
         return delivery.sender, delivery.frame.first, unpacker.tell()
 
     def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the messages after `number`. While a message is handled, `cell.slots` has its slots."""
+        """Yield the messages after `number`. While a message is handled, `cell.now.slots` has its slots."""
         cell, slots, tracer = self._cell, self._channels.mailbox.slots, self._process.tracing.tracer
         for message in messages:
             number += 1
-            cell.slots = slots.pop((sender, number), ())
-            if cell.slots and tracer is not None:
-                tracer.keep_values(self._process.codec, message, cell.slots)
+            cell.now.slots = slots.pop((sender, number), ())
+            if cell.now.slots and tracer is not None:
+                tracer.keep_values(self._process.codec, message, cell.now.slots)
             yield message
-        cell.slots = ()
+        cell.now.slots = ()
 
     def _between_handlers(self) -> None:
         """Do the work that waits for the end of a handler. If the actor asked for its end, return when it has ended."""
@@ -365,7 +365,7 @@ class Worker:
             channels.connect_all()
         if recording.is_suspended:  # a task that waited was given up
             self._suspension.handler_ended()
-        if self._cell.open_calls:
+        if self._cell.now.open_calls:
             self._cell.ask()
             channels.settle_calls()
         if recording.captures or recording.requested:

@@ -149,7 +149,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def on_pass(self, process: SimulatedActor) -> None:
         """Let a method go on that is at the top of its loop; after a restore, let it begin anew."""
-        if not self.is_at_work(process) or process.cell.loop is None:
+        if not self.is_at_work(process) or process.cell.now.loop is None:
             return
         if not process.is_in_handler:
             self.note(f"{process.name} begins its loop anew")
@@ -160,15 +160,15 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def on_pass_due(self, process: SimulatedActor, due: float) -> None:
         """The time between two passes of a loop is over."""
-        if self.is_at_work(process) and process.cell.loop is not None and process.cell.loop.due == due:
+        if self.is_at_work(process) and process.cell.now.loop is not None and process.cell.now.loop.due == due:
             self.now = max(self.now, due)
             self.wake(process)
 
     def at_top(self, process: Process, *, is_timed: bool) -> None:
         """See ActorSurroundings."""
         assert isinstance(process, SimulatedActor)
-        assert process.cell.loop is not None
-        if is_timed and (due := process.cell.loop.due) is not None:
+        assert process.cell.now.loop is not None
+        if is_timed and (due := process.cell.now.loop.due) is not None:
             self.push(self.on_pass_due, process, due)
 
     def suspended(self, process: Process, timeout_s: float | None) -> None:
@@ -234,7 +234,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         if waits or process.settle():
             if not waits and process.next_senders():
                 self.push_once(self.on_handle, process)
-            if process.cell.loop is not None and (process.suspension.may_pass or not process.is_in_handler):
+            if process.cell.now.loop is not None and (process.suspension.may_pass or not process.is_in_handler):
                 self.push_once(self.on_pass, process)
             for receiver in process.transportable():
                 self.push_once(self.on_take, process, receiver)

@@ -64,7 +64,9 @@ class SimulatedActor(Process):
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
         self.suspension = SimulatedSuspension(self)
-        self.cell.number_now = lambda: self.cell.loop.number if self.cell.loop else self.received[self.cell.sender]
+        self.cell.number_now = lambda: (
+            self.cell.now.loop.number if self.cell.now.loop else self.received[self.cell.now.sender]
+        )
         self.children: list[str] = []
         self.ending = False
         self._busy = False
@@ -108,7 +110,7 @@ class SimulatedActor(Process):
 
     def next_senders(self) -> list[str]:
         """See Process; none while a handler waits."""
-        return [] if self.suspension.is_on or self.cell.loop is not None else super().next_senders()
+        return [] if self.suspension.is_on or self.cell.now.loop is not None else super().next_senders()
 
     def is_creation(self, message: bytes) -> bool:
         """See Process."""
@@ -152,7 +154,7 @@ class SimulatedActor(Process):
             raise durable_inside(self.name, receiver)
         call = OpenCall(tell)
         self.send(receiver, call)
-        self.cell.open_calls.append(call)
+        self.cell.now.open_calls.append(call)
         return Reply(self.cell, call, receiver)
 
     def spawn(
@@ -227,11 +229,11 @@ class SimulatedActor(Process):
     def parked(self) -> Iterator[None]:
         """While the handler is parked, nothing is sent; then all is as it was."""
         sends, self._sends = self._sends, None
-        sender, slots = self.cell.sender, self.cell.slots
+        sender, slots = self.cell.now.sender, self.cell.now.slots
         try:
             yield
         finally:
-            self._sends, self.cell.sender, self.cell.slots = sends, sender, slots
+            self._sends, self.cell.now.sender, self.cell.now.slots = sends, sender, slots
 
     @property
     def gone(self) -> AbstractSet[str]:
@@ -379,7 +381,7 @@ class SimulatedActor(Process):
 
     def begin_loop_anew(self) -> str:
         """A snapshot has a method in its loop: handle its message again; returns and raises as `handle_next`."""
-        loop = self.cell.loop
+        loop = self.cell.now.loop
         assert loop is not None
         return self._handle(loop.sender, loop.message, loop.number)
 
@@ -407,7 +409,7 @@ class SimulatedActor(Process):
 
     def _handled(self, sender: str, number: int, message: bytes, error: BaseException | None, *, was_born: bool) -> str:
         sends, self._sends = self._sends or [], None
-        self.cell.loop = None
+        self.cell.now.loop = None
         report = "" if error is None else "".join(traceback.format_exception(error))
         if error is not None:
             fields = next(self.codec.unpacker(message))
@@ -457,7 +459,7 @@ class SimulatedActor(Process):
 
     def _run_handler(self, sender: str, message: bytes) -> BaseException | None:
         cell = self.cell
-        cell.sender = sender
+        cell.now.sender = sender
         self._sends, self.children = [], []
         cell_before, port_before = enter(cell), swap_port(lambda: self)
         try:

@@ -123,7 +123,7 @@ class SimulatedSuspension:
 
     def await_pass(self, may_begin: Callable[[], bool]) -> None:
         """See CellPort."""
-        process, loop = self._process, self._process.cell.loop
+        process, loop = self._process, self._process.cell.now.loop
         assert loop is not None
         self._may_begin = may_begin
         with process.parked():
