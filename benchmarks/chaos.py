@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import rayshot
 from benchmarks.cluster import fresh_cluster
 from benchmarks.disk import Disk, small_disk
 from benchmarks.flown import Flights
+from benchmarks.kills import asked, coordinator_pid, living, pid_of
 from benchmarks.report import Figure, NotRun, Report, Series, Target
 from benchmarks.surroundings import Surroundings, several_nodes
 from rayshot import FailureConfig, SnapshotConfig
@@ -164,20 +165,18 @@ class Chaos:
                 self._kill(fault)
 
     def _pids(self, count: int) -> list[int]:
-        coordinator = self.system._identity.coordinator  # noqa: SLF001 - see _kill
-        actors = ray.get(coordinator.status.remote())["actors"]
-        living = sorted(name for name, actor in actors.items() if actor is not None)
-        return [actors[name]["pid"] for name in self.rng.sample(living, count)]
+        found = living(self.system)
+        return [found[name] for name in self.rng.sample(sorted(found), count)]
 
     def _kill(self, fault: str) -> None:
-        coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its process
         pids = self._pids(2 if "two" in fault else fault.count("actor"))
         if "coordinator" in fault:
-            pids.append(_pid(coordinator))
+            pids.append(coordinator_pid(self.system))
         if fault == "vault":
-            for vault in _ask(lambda: coordinator.__ray_call__.remote(_vaults)):
+            coordinator = self.system._identity.coordinator  # noqa: SLF001 - who else knows its vaults
+            for vault in asked(lambda: coordinator.__ray_call__.remote(_vaults)):
                 with contextlib.suppress(ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError):
-                    pids.append(_pid(vault))  # unless its node was killed
+                    pids.append(pid_of(vault))  # unless its node was killed
         self._note_rollbacks()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -241,18 +240,6 @@ def faults_of(disk: Disk | None, surroundings: Surroundings | None) -> tuple[str
     """What can fail here, in turn."""
     again = FAULTS + (OF_DISK if disk else ()) + (IN_SURROUNDINGS if surroundings else ())
     return (*again, "node, and calls", *again, "frozen actor") if surroundings else again
-
-
-def _ask(call: Callable[[], Any]) -> Any:
-    """The answer of a plain call by Ray; it is made anew if it was lost."""
-    while True:
-        with contextlib.suppress(ray.exceptions.ActorUnavailableError):
-            return ray.get(call())
-        time.sleep(0.05)
-
-
-def _pid(actor: Any) -> int:
-    return int(_ask(lambda: actor.__ray_call__.remote(lambda _: os.getpid())))
 
 
 def _vaults(coordinator: Any) -> list[Any]:

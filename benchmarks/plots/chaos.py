@@ -8,6 +8,7 @@ from benchmarks.chaos import CAUGHT_UP, KILLED_AT, TOLD
 from benchmarks.healing import IN_A_ROW, LARGE, LARGE_SPARED, SMALL, SPARED
 from benchmarks.plots.style import OURS, PLAIN, TARGET, strips
 from benchmarks.report import Report
+from benchmarks.rollouts import BACK, MADE_AGAIN, PASS, SAMPLES_A_SECOND
 
 FAULTS_NAMED_MAX = 12
 
@@ -62,4 +63,19 @@ def draw_healing(report: Report) -> Any:
     )
     kills.set_xlim(left=0)
     kills.set_xlabel("s from the kill of one of eight actors to caught up, at 3,000 messages a second")
+    return figure
+
+
+def draw_rollouts(report: Report) -> Any:
+    """What each kill cost, and how fast the loops are beside plain Ray's."""
+    figure, (costs, rates, passes) = plt.subplots(3, 1, figsize=(11, 6.4))
+    strips(costs, report, {MADE_AGAIN: ("work made again", OURS), BACK: ("until it runs again", PLAIN)})
+    costs.set_xlabel("s, a dot for each kill")
+    ways = {"rayshot": ("rayshot", OURS), "ray": ("plain Ray", PLAIN)}
+    strips(rates, report, {f"{SAMPLES_A_SECOND}: {way}": label for way, label in ways.items()})
+    rates.set_xlabel("samples a second of the training that nothing disturbs")
+    strips(passes, report, {f"{PASS}: {way}": label for way, label in ways.items()})
+    passes.set_xlabel("ms, a pass of a loop that takes an item from a queue")
+    for axes in (costs, rates, passes):
+        axes.set_xlim(left=0)
     return figure
