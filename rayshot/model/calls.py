@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from weakref import ref
 
 
+Answer = tuple[bool, bytes, "Sequence[Any]"]
+"""An answer as it comes: whether it is a result, its bytes, what lies beside it."""
+
+
 class OpenCall:
     """A call in the outbox; it is not yet known whether anybody wants its reply.
 
@@ -66,8 +70,8 @@ class Gathering:
 class Question:
     """A call of a handler whose Reply is held: by the handler, which may wait for it, or by the state.
 
-    Its id is below 0, so that everybody knows it for a question. `answer` is the message once it is here: whether it is
-    a result, its bytes, what lies beside it. `outcome` is whether it is a result, and the result or the exception.
+    Its id is below 0, so that everybody knows it for a question. `answer` is the message once it is here. `outcome` is
+    whether it is a result, and the result or the exception.
     """
 
     __slots__ = ("__weakref__", "answer", "call_id", "callee", "outcome")
@@ -77,7 +81,7 @@ class Question:
         self.call_id = call_id
         self.callee = callee
         """The actor that was asked."""
-        self.answer: tuple[bool, bytes, Sequence[Any]] | None = None
+        self.answer: Answer | None = None
         self.outcome = outcome
 
     @property

@@ -65,10 +65,10 @@ class CellPort(Port, AnswerPort, Protocol):
     def sent_so_far(self) -> int:
         """How many messages this actor has sent, with those of the running handler."""
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """Return when the next pass of a loop may begin; snapshots may be recorded meanwhile. Raises LoopEnded.
 
-        `may_begin` is asked whenever something is new, and when `loop.due` is there.
+        `may_begin` is asked when something is new, or due. Returns False if the answer that came is a poison: ask anew.
         """
 
 
@@ -428,7 +428,7 @@ class Cell:
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
         questions = {one.call_id: one for one in tuple(self.questions.values())}  # some may be let go meanwhile
         for question in questions.values():
-            if question.is_answered:
+            if question.is_answered and (self.now.loop is None or question is not self.now.loop.question):
                 question.outcome = self.outcome_of(question)
         try:
             state = self.instance.__getstate__()

@@ -161,6 +161,11 @@ class Method:
         self._bind_as(self._found)
         return getattr(self, missing)
 
+    @property
+    def name(self) -> str:
+        """The method's own name."""
+        return self._name
+
     def __reduce__(self) -> tuple[Any, ...]:
         handle = ActorHandle(self._system, self._receiver, None, None, hold=self._hold)
         return _rebind_method, (handle, self._name, self._returns, self._durable)

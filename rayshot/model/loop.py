@@ -89,14 +89,10 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 "a task runs beside rayshot.loop, and no snapshot could hold it: end it in the body, or use "
                 "rayshot.current().after(seconds, self.method)"
             )
-        if loop.question is None and loop.due is None:  # else a restore takes over what was asked
-            if self.method is not None:
-                reply = self.method.remote()
-                reply.become_question(cell)
-                loop.question = reply.question
-            elif self.every_s is not None:
-                loop.due = cell.clock() + self.every_s
-        cell.port.await_pass(lambda: _may_begin(loop, cell.clock()))
+        self._ask(cell, loop)
+        while not cell.port.await_pass(lambda: _may_begin(loop, cell.clock())):
+            loop.question = None  # what came is passed over, and the next one is asked for
+            self._ask(cell, loop)
         question, loop.question, loop.due = loop.question, None, None
         if question is None:
             return None
@@ -104,6 +100,16 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         if not ok:
             raise value
         return value
+
+    def _ask(self, cell: Cell, loop: LoopState) -> None:
+        """Make the call for the next pass, or see when it is due, unless a restore takes over what was asked."""
+        if loop.question is None and loop.due is None:
+            if self.method is not None:
+                reply = self.method.remote()
+                reply.become_question(cell)
+                loop.asks, loop.question = self.method.name, reply.question
+            elif self.every_s is not None:
+                loop.due = cell.clock() + self.every_s
 
 
 def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) -> Loop:

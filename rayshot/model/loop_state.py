@@ -26,15 +26,17 @@ def answers(method: str, read: Callable[[Any], Any]) -> Callable[[F], F]:
 class LoopState:
     """A method that loops was begun by message `number` of `sender`, which is `message`, encoded.
 
-    `children` counts the names that it gave to anonymous actors. `question` is the call that was made for the next
-    pass; None in a pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if
-    it waits for no time.
+    `children` counts the names that it gave to anonymous actors. `asks` is the method that is called for each pass; ""
+    if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
+    pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
+    time.
     """
 
     sender: str
     number: int
     message: bytes
     children: int = 0
+    asks: str = ""
     question: Question | None = None
     due: float | None = None
 
@@ -42,7 +44,7 @@ class LoopState:
         """As a state has it; `now` is by the clock of the cell."""
         of = {"sender": self.sender, "number": self.number, "message": self.message, "children": self.children}
         due_in = None if self.due is None else max(0.0, self.due - now)
-        return {**of, "question": self.question, "due_in": due_in}
+        return {**of, "asks": self.asks, "question": self.question, "due_in": due_in}
 
     @classmethod
     def read(cls, recorded: Mapping[str, Any], now: float) -> "LoopState":

@@ -8,9 +8,14 @@ outside, between two messages or with another one, names nothing twice.
 A message is named by its sender, its number on the channel and the digest of its bytes. The number alone is not enough:
 in a new life an actor may send other messages under the numbers of those that are undone.
 
+What a method with `rayshot.loop` handles is never the message that began it, which is at work at each death. It is the
+answer with which the present pass began, and at the top of a pass it is nothing. A handler that waits for others may
+take long, so it often meets a death from outside: two such deaths are the same only if its last answer is the same.
+
 A poison becomes a dead letter if the policy says so: its actor passes over it in all further lives, until the snapshot
-to which the system goes back holds it as handled. Only tells, calls and timers can be left out: without its creation an
-actor does not exist, and without a reply another one would wait for ever.
+to which the system goes back holds it as handled. Only tells, calls, timers and what a loop asked for can be left out,
+as the loop asks for the next one. Without its creation an actor does not exist, and without any other answer it would
+wait for ever.
 
 Deaths add up for one process only, and only as long as they may have one cause:
 
@@ -33,7 +38,7 @@ name in each life never come to that, so all losses together may be ALL_MAX time
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LETTERS_MAX = 3
 """So many messages in a row become dead letters of one actor; at its next poison the system stops, as then its state is
@@ -48,7 +53,9 @@ ALL_MAX = 32
 class MessageId:
     """A message that an actor handles. `number` is that on the channel from `sender`, `digest` that of its bytes.
 
-    `method` is the name of the method that it calls, "" if it calls none. `removable`: the actor can do without it.
+    `method` is the name of the method that it calls, "" if it calls none; if `is_answer`, that of the method which gave
+    it. `removable`: the actor can do without it. `waits` is empty while its handler runs; while that waits, it is a
+    digest of the last answer that it got.
     """
 
     sender: str
@@ -56,9 +63,11 @@ class MessageId:
     digest: bytes
     method: str = field(default="", compare=False)
     removable: bool = field(default=True, compare=False)
+    is_answer: bool = field(default=False, compare=False)
+    waits: bytes = b""
 
     def __str__(self) -> str:
-        called = f" (.{self.method})" if self.method else ""
+        called = f" ({'answer of ' if self.is_answer else ''}.{self.method})" if self.method else ""
         return f"message {self.number} from {self.sender}{called}"
 
 
@@ -123,7 +132,7 @@ class Suspicion:
         if self._is_watched(process, losses):
             known, before = process in self._handled, self._handled.get(process)
             if known and handled is not None and handled == before:
-                return self._poisoned(Poison(process, handled), losses)
+                return self._poisoned(Poison(process, replace(handled, waits=b"")), losses)
             self._handled[process] = handled
             if known and not _may_be_one(before, handled) and self._others[process] < OTHERS_MAX:
                 self._others[process] += 1

@@ -1,4 +1,4 @@
-"""An actor that some messages kill."""
+"""Actors that some messages kill, or some items."""
 
 import os
 import signal
@@ -20,3 +20,16 @@ class Eater:
 
     def read(self):
         return list(self.eaten)
+
+
+@rayshot.actor
+class Diner(Eater):
+    """Eats what a queue gives, for ever."""
+
+    def __init__(self, dishes):
+        super().__init__()
+        self.dishes = dishes
+
+    def dine(self):
+        for what in rayshot.loop(self.dishes.get):
+            self.eat(what)

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 import ray
 
+import rayshot
 from rayshot import FailureConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError
 from rayshot.keys.finder import find_key
-from tests.runtime.healed import HEALS, until_it_runs
-from tests.runtime.poisoned import Eater
+from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.poisoned import Diner, Eater
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -78,6 +79,28 @@ def test_of_a_traced_system_later_snapshots_are_proved_and_the_poison_is_not_run
     ray.get(eater.read.remote())
     snapshot = system.snapshot()
     assert prove(snapshot, system.snapshots(), replay=True, keys=[find_key()]).sound
+
+
+def test_a_loop_passes_over_the_item_that_kills_it_and_is_never_named_itself(new_system):
+    system = new_system(failure=replace(HEALS, on_poison="dead-letter"))
+    dishes = rayshot.Queue(actor_options={"name": "dishes"})
+    diner = Diner.options(name="diner").remote(dishes)
+    ray.get(diner.read.remote())
+    system.snapshot()
+    diner.dine.tell()
+    for what in ("soup", "poison", "pie"):
+        dishes.actor.put.tell(what)
+    until_it_runs(system, 5)
+    eventually(lambda: letters(system), 30)
+    assert [(one.receiver, one.sender, one.method) for one in system.dead_letters()] == [("diner", "dishes", "get")]
+    system.wait_until_running(30)
+    eventually(lambda: system.snapshot().states()["diner"]["eaten"] == ["soup", "pie"], 30)
+    for life in (6, 7, 8):
+        system.snapshot()
+        kill(system, "diner")
+        until_it_runs(system, life)
+    dishes.actor.put.tell("tea")
+    eventually(lambda: system.snapshot().states()["diner"]["eaten"] == ["soup", "pie", "tea"], 30)
 
 
 def test_an_unknown_way_with_poison_is_refused():

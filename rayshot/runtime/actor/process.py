@@ -40,7 +40,7 @@ class Waits(Protocol):
     def answered(self, question: Question) -> Awaitable[None]:
         """See CellPort."""
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort."""
 
     @property
@@ -167,9 +167,9 @@ class ActorProcess:
         with self.runner.lock:
             return sum(self.channels.sent.values())
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort."""
-        self.suspension.await_pass(may_begin)
+        return self.suspension.await_pass(may_begin)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from rayshot.errors import RayshotError, SystemDown
 from rayshot.format.codec import END
-from rayshot.model.calls import Interruption, LoopEnded, Question, no_answer, not_answered
+from rayshot.model.calls import Answer, Interruption, LoopEnded, Question, no_answer, not_answered
 from rayshot.model.cell import EXPIRE, Cell
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
@@ -30,6 +31,22 @@ WARN_S, WARNING_FACTOR = 10.0, 3
 """A wait of so many seconds is warned of, and again each time that it has grown by this factor."""
 
 _NOT_THE_USERS = "rayshot", "ray", "asyncio"
+
+
+class Watch(Protocol):
+    """Who must know what a handler does; see PoisonWatch."""
+
+    def got(self, sender: str, number: int, answer: Answer) -> None:
+        """The handler gets this answer."""
+
+    def waits(self) -> None:
+        """The handler waits for answers."""
+
+    def goes_on(self) -> None:
+        """The handler waits no more."""
+
+    def begins_pass(self, sender: str, number: int, method: str, answer: Answer) -> bool:
+        """A pass of a loop begins with this answer to its call of `method`. Returns False if it is passed over."""
 
 
 class Suspension:
@@ -50,10 +67,11 @@ class Suspension:
         cell: Cell,
         is_there: Callable[[str], bool | None],
         await_between: Callable[[Callable[[], bool | None]], bool | None],
+        watch: Watch | None,
     ) -> None:
         self._runner, self._channels, self._recording, self._cell = runner, channels, recording, cell
         self._concluding, self._tracing = concluding, tracing
-        self._is_there = is_there
+        self._is_there, self._watch = is_there, watch
         self._looked_at: dict[str, int] = {}
         """Per sender, the number of the last message that was looked at for an answer."""
         self._waits_since, self._waits_at = 0.0, ("", 0)
@@ -62,6 +80,8 @@ class Suspension:
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
         self._spent: defaultdict[str, set[int]] = defaultdict(set)
         """While a method loops: per sender, the numbers of answers that were handed over and wait in the mailbox."""
+        self._of_pass: tuple[str, int] | None = None
+        """The sender and the number of the answer with which a pass begins, until that is over."""
         self._ends: dict[tuple[str, int], bool] = {}
         """Orders to end that were seen in the mailbox, by sender and number: whether only a handle was dropped."""
         self._await_between: Callable[[Callable[[], bool | None]], bool | None] = await_between
@@ -119,11 +139,12 @@ class Suspension:
                     self._hand_over()
                     now = time.monotonic()
                     if sum(one.is_answered for one in questions) >= count or (until is not None and now >= until):
-                        return
+                        break
                     self._look(now, self._recording.waits_for)
                     self._runner.wake.wait((self._look_due if until is None else min(self._look_due, until)) - now)
         finally:
             self._end(*questions)
+        self._goes_on()
 
     # An `async def` handler ------------------------------------------------------------------------------------
 
@@ -135,20 +156,21 @@ class Suspension:
         try:
             with self._runner.lock:
                 self._hand_over()
-                if question.is_answered:
-                    return
-                self._listen(loop)
-            self._awaited[question].append(future)
-            if self._looks_on is not loop:
-                self._looks_on = loop
-                loop.call_later(LOOK_S, self._look_again, loop)
-            await future
+                if not question.is_answered:
+                    self._listen(loop)
+            if not question.is_answered:
+                self._awaited[question].append(future)
+                if self._looks_on is not loop:
+                    self._looks_on = loop
+                    loop.call_later(LOOK_S, self._look_again, loop)
+                await future
         finally:
             if future in self._awaited.get(question, ()):  # it was cancelled
                 self._awaited[question].remove(future)
                 if not self._awaited[question]:
                     del self._awaited[question]
             self._end(question)
+        self._goes_on()
 
     def _listen(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Wake this loop when there is something new. Under the lock."""
@@ -204,6 +226,13 @@ class Suspension:
             self._recording.suspend(*callees)
             if self._runner.held:
                 self._channels.say_asked()
+        if self._watch is not None:
+            self._watch.waits()
+
+    def _goes_on(self) -> None:
+        """One that waited does so no more."""
+        if self._watch is not None and not self._recording.is_suspended:
+            self._watch.goes_on()
 
     def _end(self, *questions: Question) -> None:
         with self._runner.lock:
@@ -222,10 +251,15 @@ class Suspension:
                 self._ends[sender, number] = fields[0]
                 continue
             call_id, ok, tell = fields
-            if self._cell.now.loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
+            loop = self._cell.now.loop
+            if loop is not None and loop.question is not None and call_id == loop.question.call_id:
+                self._of_pass = sender, number
+            elif loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
                 self._spent[sender].add(number)
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
+                if self._watch is not None:
+                    self._watch.got(sender, number, (ok, tell, slots))
                 if tracer is not None:
                     tracer.resumed(sender, number)
         for question in self._cell.questions.values() if self._ended else ():
@@ -234,7 +268,7 @@ class Suspension:
 
     # A method that loops ---------------------------------------------------------------------------------------
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort. Raises Interruption if the process takes no messages any more."""
         with self._runner.lock:
             self._channels.mailbox.watch()
@@ -243,12 +277,34 @@ class Suspension:
         with self._runner.lock:
             if self._must_end():
                 raise LoopEnded
+        loop = self._cell.now.loop
+        assert loop is not None
+        if self._watch is None or self._of_pass is None or loop.question is None or loop.question.answer is None:
+            return True
+        return self._watch.begins_pass(*self._of_pass, loop.asks, loop.question.answer)
 
     def loop_begins(self) -> None:
         """A method has come to its loop: what waits in the mailbox is looked at anew. Under the lock."""
         self._looked_at.clear()
         self._spent.clear()
+        self._of_pass = None
         self._channels.mailbox.watch()
+
+    def pass_ends(self) -> None:
+        """Only now the answer counts as received with which it began. Under the lock.
+
+        Until then each snapshot holds it as a message in flight, so that it has its number again behind a restore.
+        """
+        if self._of_pass is not None:
+            sender, number = self._of_pass
+            self._spent[sender].add(number)
+            self._of_pass = None
+            self._pass_over()
+
+    def _pass_over(self) -> None:
+        for sender, numbers in self._spent.items():
+            if numbers:
+                self._channels.mailbox.pass_over(sender, numbers)
 
     def _must_end(self) -> bool:
         """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""
@@ -269,9 +325,7 @@ class Suspension:
             return None
         self._recording.stop_aligning()
         self._hand_over()
-        for sender, numbers in self._spent.items():
-            if numbers:
-                self._channels.mailbox.pass_over(sender, numbers)
+        self._pass_over()
         if self._must_end():
             return True
         if not may_begin():

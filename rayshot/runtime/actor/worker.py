@@ -56,6 +56,8 @@ class Worker:
         self._concluding = process.concluding
         self._cell = process.cell
         self._cell.number_now = self._number_now
+        caution = process.identity.cautions.get(process.name)
+        self._poison_watch = None if caution is None else PoisonWatch(process, caution)
         process.suspension = self._suspension = Suspension(
             self._runner,
             self._channels,
@@ -65,13 +67,12 @@ class Worker:
             self._cell,
             process.is_there,
             self._await_pass,
+            self._poison_watch,
         )
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
         self._at_rest = threading.Event()
-        caution = process.identity.cautions.get(process.name)
-        self._poison_watch = None if caution is None else PoisonWatch(process, caution)
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
     def start(self) -> None:
@@ -117,7 +118,7 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                if self._poison_watch is None or self._cell.now.loop is not None:
+                if self._poison_watch is None:
                     self._handle_all(delivery)
                 else:
                     self._handle_watched(self._poison_watch, delivery)
@@ -281,8 +282,11 @@ class Worker:
             with self._runner.lock:
                 mailbox.put_back()
                 self._suspension.loop_begins()
-            if self._poison_watch is not None:
-                self._poison_watch.ends()
+        else:
+            with self._runner.lock:
+                self._suspension.pass_ends()
+        if self._poison_watch is not None:
+            self._poison_watch.ends()
         taken = self._await_between(may_pass)
         self._runner.interrupted = True  # when the handler ends, something is to be done
         return taken

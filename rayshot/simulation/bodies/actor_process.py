@@ -201,10 +201,10 @@ class SimulatedActor(Process):
         """See CellPort."""
         return self._sent_count
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort."""
         self.leave_all()
-        self.suspension.await_pass(may_begin)
+        return self.suspension.await_pass(may_begin)
 
     def at_top(self, *, is_timed: bool) -> None:
         """Tell the world that a method is at the top of a pass of its loop."""

@@ -121,8 +121,8 @@ class SimulatedSuspension:
             self._awaited.setdefault(question, []).append(future)
             await future
 
-    def await_pass(self, may_begin: Callable[[], bool]) -> None:
-        """See CellPort."""
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
+        """See CellPort; nothing is a poison here."""
         process, loop = self._process, self._process.cell.now.loop
         assert loop is not None
         self._may_begin = may_begin
@@ -134,6 +134,7 @@ class SimulatedSuspension:
                 self._may_begin = None
         if self._must_end():
             raise LoopEnded
+        return True
 
     @property
     def is_at_top(self) -> bool:
@@ -221,12 +222,15 @@ class SimulatedSuspension:
 
     def _pass_over(self) -> None:
         """While a method loops, answers that were handed over count as handled when it is their turn."""
-        process = self._process
-        gathered = {call_id for one in process.cell.gatherings for call_id in one.missing}
+        process, loop = self._process, self._process.cell.now.loop
+        assert loop is not None
+        kept = {call_id for one in process.cell.gatherings for call_id in one.missing}
+        if loop.question is not None:  # it counts as received when its pass is over
+            kept.add(loop.question.call_id)
         for sender, messages in process.mailbox.items():
             while messages and process.received.get(sender, 0) < process.machine.limits.get(sender, inf):
                 kind, *fields = next(process.codec.unpacker(messages[0]))
-                if kind != REPLY or fields[0] >= 0 or fields[0] in gathered:
+                if kind != REPLY or fields[0] >= 0 or fields[0] in kept:
                     break
                 process.pop_message(sender)
 
