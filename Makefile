@@ -76,9 +76,11 @@ kills: setup java
 heads: setup metrics
 	@$(BIN)/python -m pytest -s -m long tests/k8s/test_k8s_heads.py
 
-# The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
+# The long run of the protocol: all modes, topologies, networks and faults; then actors that ask, wait in queues and
+# loop; then every known wrong version.
 simulate: setup
 	@$(BIN)/python -m tests.simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.simulation --schedules $(or $(PLAYS),2000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
 
 # Forty mistakes of a careful programmer, one after the other in a copy; the tests must notice each. An hour.

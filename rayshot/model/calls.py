@@ -100,6 +100,10 @@ class Interruption(BaseException):
     """
 
 
+class LoopBegunAnew(Interruption):
+    """Ends the frame of a method with `rayshot.loop` at the top of a pass: its message is handled again."""
+
+
 class LoopEnded(BaseException):
     """Ends a method with `rayshot.loop` at the top of a pass: its actor is to end. Who runs handlers catches it."""
 

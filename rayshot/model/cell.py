@@ -150,7 +150,7 @@ class Cell:
             detail = f"actor {self.name!r} ended, and its loop in .{method} with it"
             self._answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
         except Interruption:
-            raise  # the system goes back to a snapshot: the next life answers the call
+            raise  # the message is handled again, mostly in the next life, and the call answered there
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")

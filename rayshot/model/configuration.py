@@ -1,6 +1,7 @@
 """Settings that a user gives. Names are those of Ray Train where it has the same setting."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
@@ -80,6 +81,14 @@ class SnapshotConfig:
 Trace = bool | Literal["full"]
 """Whether actors write down their events; "full" keeps the messages too."""
 
+
+KEPT: Final = "kept"
+ANEW: Final = "anew"
+CHOSEN: Final = "chosen"
+Loops = Literal["kept", "anew"]
+"""What becomes of the frame of a method at the top of a pass of its `rayshot.loop`."""
+LoopsOfWorld = Literal["kept", "anew", "chosen"]
+"""The same in a simulated world; "chosen": its choices say it for each top."""
 
 NO_CLAIM: Final = "no-claim"
 CLAIM: Final = "claim"
@@ -194,6 +203,12 @@ def check_trace(trace: object) -> Trace:
     if trace is True or trace is False or trace == "full":
         return trace
     raise ConfigError(f"trace={trace!r}: give True for numbered events, 'full' to keep their messages too, or False")
+
+
+def check_loops(loops: object, *, known: Sequence[str] = (KEPT, ANEW)) -> None:
+    """Raise ConfigError unless `loops` is one of the known settings for frames of methods that loop."""
+    if loops not in known:
+        raise ConfigError(f"loops={loops!r}: give {' or '.join(map(repr, known))}{did_you_mean(str(loops), known)}")
 
 
 def draw_hash_seed(seed: object) -> int | None:

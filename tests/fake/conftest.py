@@ -2,7 +2,8 @@
 
 import pytest
 
-from rayshot.model.configuration import FailureConfig
+import rayshot
+from rayshot.model.configuration import KEPT, FailureConfig
 from tests.fake.door import fake
 from tests.fake.system import begin
 
@@ -15,6 +16,20 @@ def cluster():
 
 
 @pytest.fixture
-def system(cluster):
+def loops():
+    """What becomes of the frame of a method that loops at the top of a pass."""
+    return KEPT
+
+
+@pytest.fixture
+def system(cluster, loops):
     """A system on the cluster that heals without a pause."""
-    return begin(failure=FailureConfig(backoff_s=0.0))
+    return begin(failure=FailureConfig(backoff_s=0.0), loops=loops)
+
+
+@pytest.fixture
+def rollouts(system):
+    """An empty queue of the system."""
+    rollouts = rayshot.Queue(actor_options={"name": "rollouts"})
+    assert rollouts.empty()
+    return rollouts

@@ -5,111 +5,14 @@ import pytest
 import rayshot
 from rayshot.errors import ActorExited, ConfigError, LoopNotRepeatable
 from rayshot.runtime.door import door
-from tests.fake.system import actor, await_life, read
+from tests.fake.looping import Trainer, instance
+from tests.fake.system import actor, await_life, process_of, read
 
 
-@rayshot.actor(capture="inline")
-class Trainer:
-    def __init__(self, rollouts, slots=None):
-        self.rollouts, self.slots, self.trained, self.begun, self.children = rollouts, slots, [], 0, []
-
-    def fit(self):
-        self.begun += 1
-        for rollout in rayshot.loop(self.rollouts.get):
-            if rollout == "done":
-                break
-            self.trained.append(rollout)
-            if self.slots is not None:
-                self.slots.put(len(self.trained))
-        return self.trained
-
-    async def fit_async(self):
-        self.begun += 1
-        async for rollout in rayshot.loop(self.rollouts.get):
-            if rollout == "done":
-                break
-            self.trained.append(rollout)
-            if self.slots is not None:
-                await self.slots.put_async(len(self.trained))
-        return self.trained
-
-    def generate(self):
-        for _ in rayshot.loop(every=0.1):
-            self.trained.append(self.rollouts.get())
-            self.slots.put(len(self.trained))
-
-    def fail_at(self, bad):
-        for rollout in rayshot.loop(self.rollouts.get):
-            if rollout == bad:
-                raise ValueError(bad)
-            self.trained.append(rollout)
-
-    def tick(self):
-        for _ in rayshot.loop(every=2.0):
-            self.trained.append("tick")
-
-    def spin(self, count):
-        for _ in rayshot.loop():
-            self.trained.append("turn")
-            if len(self.trained) == count:
-                return
-
-    def read_handle(self):
-        for self.begun in rayshot.loop(self.rollouts.actor.qsize):  # noqa: B020
-            break
-        return self.begun
-
-    def make(self):
-        for _ in rayshot.loop(self.rollouts.get):
-            self.children.append(Trainer.remote(self.rollouts))
-
-    def names(self):
-        return [child.name for child in self.children]
-
-    def leave(self):
-        for _ in rayshot.loop(self.rollouts.get):
-            rayshot.current().exit()
-
-    def ask_above(self):
-        self.rollouts.size()
-        for _ in rayshot.loop(self.rollouts.get):
-            pass
-
-    def tell_above(self):
-        self.rollouts.actor.put.tell(1)
-        for _ in rayshot.loop(self.rollouts.get):
-            pass
-
-    def set_a_timer_above(self):
-        rayshot.current().after(5.0, self.read)
-        for _ in rayshot.loop(self.rollouts.get):
-            pass
-
-    def call_it(self):
-        return self.fit()
-
-    def continue_with_it(self):
-        self.rollouts.actor.qsize.remote().then(self.fit_behind)
-
-    def fit_behind(self, _size):
-        for _ in rayshot.loop(self.rollouts.get):
-            break
-
-    def not_in_for(self):
-        return next(iter(rayshot.loop(self.rollouts.get)))
-
-    def wrong(self, what):
-        rayshot.loop(*what)
-
-    def read(self):
-        return self.trained
-
-
-@pytest.fixture
-def rollouts(system):
-    rollouts = rayshot.Queue(actor_options={"name": "rollouts"})
-    assert rollouts.empty()
-    return rollouts
+@pytest.fixture(params=["kept", "anew"])
+def loops(request):
+    """What becomes of the frame at the top of a pass."""
+    return request.param
 
 
 @pytest.fixture
@@ -117,14 +20,6 @@ def trainer(rollouts):
     trainer = Trainer.options(name="trainer").remote(rollouts)
     assert read(trainer) == []
     return trainer
-
-
-def process_of(cluster, name="trainer"):
-    return actor(cluster, name).run.instance._process
-
-
-def instance(cluster, name="trainer"):
-    return process_of(cluster, name).cell.instance
 
 
 def is_there(reference):
@@ -142,14 +37,14 @@ def test_a_method_loops_over_a_queue_until_it_ends_and_its_caller_gets_its_resul
     rollouts.put("done")
     assert door.get(fitted) == [0, 1, 2]
     assert read(trainer) == [0, 1, 2]
-    assert process_of(cluster).cell.now.loop is None
-    assert process_of(cluster).cell.state().keys().isdisjoint({"loop", "owed", "questions"})
+    assert process_of(cluster, "trainer").cell.now.loop is None
+    assert process_of(cluster, "trainer").cell.state().keys().isdisjoint({"loop", "owed", "questions"})
 
 
 @pytest.mark.parametrize("method", ["fit", "fit_async"])
 @pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
 def test_a_snapshot_is_taken_while_it_waits_and_a_restore_goes_on_with_the_next_pass(
-    cluster, system, rollouts, trainer, method, mode
+    cluster, system, rollouts, trainer, method, mode, loops
 ):
     fitted = getattr(trainer, method).remote()
     rollouts.put("a")
@@ -164,7 +59,8 @@ def test_a_snapshot_is_taken_while_it_waits_and_a_restore_goes_on_with_the_next_
     await_life(cluster, system, 2)
     cluster.settle()
     assert instance(cluster).trained == ["a", "b"], "the program puts b again"
-    assert instance(cluster).begun == 2
+    if loops == "kept":
+        assert instance(cluster).begun == 2
     rollouts.put("done")
     assert door.get(fitted) == ["a", "b"]
 
@@ -194,10 +90,10 @@ def test_what_is_behind_a_loop_waits_for_its_end_and_its_mailbox_does_not_grow(c
         rollouts.put(number)
     cluster.settle()
     assert not is_there(behind)
-    mailbox = process_of(cluster).channels.mailbox
+    mailbox = process_of(cluster, "trainer").channels.mailbox
     assert len(mailbox) == 1
     assert mailbox.received()["rollouts"] >= 200
-    assert len(process_of(cluster).suspension._spent["rollouts"]) <= 1
+    assert len(process_of(cluster, "trainer").suspension._spent["rollouts"]) <= 1
     system.snapshot()
     rollouts.put("done")
     assert door.get(behind) == [*range(200)]
@@ -351,7 +247,7 @@ def test_a_method_that_loops_is_never_named_as_poison(cluster, system, rollouts,
         cluster.die(actor(cluster, "trainer"))
         await_life(cluster, system, life)
         cluster.settle()
-    assert process_of(cluster).cell.now.loop is not None
+    assert process_of(cluster, "trainer").cell.now.loop is not None
     assert [one.poison for one in system.status().recoveries if getattr(one, "poison", None)] == []
     rollouts.put("done")
     assert read(trainer) == []
@@ -444,7 +340,7 @@ def test_a_loop_that_waits_for_a_time_rests_while_it_is_held(cluster, system, ro
         slots.put(number)
         cluster.schedule.pass_s(0.3)
     system.snapshot()
-    assert process_of(cluster).cell.now.loop is not None
+    assert process_of(cluster, "trainer").cell.now.loop is not None
 
 
 def test_a_call_that_expires_is_told_once(cluster, system, rollouts, trainer):
@@ -456,7 +352,7 @@ def test_a_call_that_expires_is_told_once(cluster, system, rollouts, trainer):
     with pytest.raises(door.Died):
         door.get(fitted)
     cluster.schedule.pass_s(60.0)
-    assert len(process_of(cluster).channels.mailbox) <= 1
+    assert len(process_of(cluster, "trainer").channels.mailbox) <= 1
 
 
 def test_a_continuation_that_loops_is_refused_with_what_to_do(cluster, system, rollouts, trainer):

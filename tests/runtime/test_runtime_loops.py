@@ -29,7 +29,9 @@ def trained(system):
     return system.snapshot().states()["trainer"]["trained"]
 
 
-def test_each_snapshot_has_samples_in_order_and_the_loops_end(system):
+@pytest.mark.parametrize("loops", ["kept", "anew"])
+def test_each_snapshot_has_samples_in_order_and_the_loops_end(new_system, loops):
+    system = new_system(loops=loops)
     trainer = training(SAMPLES)
     for _ in range(3):
         found = trained(system)

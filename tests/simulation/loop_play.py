@@ -9,6 +9,7 @@ from rayshot.simulation.world.networks import NETWORKS
 from tests.simulation.queue_play import waiting
 
 MODES = ("chandy-lamport", "aligned", "stop-the-world")
+LOOPS = ("kept", "kept", "anew", "chosen")
 SAMPLES = 8
 
 
@@ -75,7 +76,8 @@ def play(seed):
     chance = random.Random(seed)
     faults = {name: chance.randrange(3) for name in ("crashes", "takeovers", "deadlines")}
     mode, network = chance.choice(MODES), chance.choice(sorted(NETWORKS))
-    with SimulatedSystem(seed, snapshots=5, mode=mode, network=network, **faults) as world:
+    loops = chance.choice(LOOPS)
+    with SimulatedSystem(seed, snapshots=5, mode=mode, network=network, loops=loops, **faults) as world:
         slots = world.create(QueueActor, 0, name="slots")
         rollouts = world.create(QueueActor, chance.choice((1, 2)), name="rollouts")
         generator = world.create(Generator, slots, rollouts, name="generator")
@@ -96,4 +98,5 @@ def play(seed):
         errors = {letter.error.strip().splitlines()[-1] for letter in world.dead_letters if "ended" not in letter.error}
         assert not errors, errors
         refused = sum(why.startswith("suspended") for why in world.aborted.values())
-        return {"snapshots": len(world.snapshots), "refused": refused, "rollbacks": world.rollbacks}
+        counts = {"snapshots": len(world.snapshots), "refused": refused, "rollbacks": world.rollbacks}
+        return {**counts, f"loops {loops}": 1}

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, Frame, method_of
 from rayshot.format.msgpack_walk import count_documents
-from rayshot.model.calls import Interruption, LoopEnded
+from rayshot.model.calls import Interruption, LoopBegunAnew, LoopEnded
+from rayshot.model.configuration import ANEW
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.hook_calls import does_not_end, tell_of_restore, tell_of_rollback
@@ -69,6 +70,9 @@ class Worker:
             self._await_pass,
             self._poison_watch,
         )
+        self._throws_frames_away = process.identity.loops == ANEW
+        self._is_anew = False
+        """Whether the frame of a method that loops was begun anew, and has made no pass."""
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
@@ -245,6 +249,10 @@ class Worker:
                     cell.handle(message)
                     if head == CREATE:
                         name_in_logs(cell.instance)
+            except LoopBegunAnew as thrown:
+                thrown.__traceback__ = None  # it holds the frame
+                self._let_go()
+                return
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
                 if runner.down is not None and isinstance(error, SystemDown | Interruption):
                     mailbox.position = number
@@ -287,26 +295,33 @@ class Worker:
                 self._suspension.pass_ends()
         if self._poison_watch is not None:
             self._poison_watch.ends()
+        if self._throws_frames_away and not self._is_anew:
+            raise LoopBegunAnew
+        self._is_anew = False
         taken = self._await_between(may_pass)
         self._runner.interrupted = True  # when the handler ends, something is to be done
         return taken
 
     def _begin_loop_anew(self, loop: LoopState) -> Delivery:
-        """A snapshot has a method in its loop: its message is handled again, though it counts as handled."""
+        """There is a method in its loop, and no frame: its message is handled again, though it counts as handled."""
+        self._is_anew = True
         self._channels.mailbox.position = loop.number - 1
         self._runner.interrupted = True  # when the handler ends, something is to be done
         return Delivery(loop.sender, Frame(loop.number, 1, loop.message))
 
     def _loop_over(self) -> None:
         """The method has ended."""
-        self._cell.now.loop = None
+        self._cell.now.loop, self._is_anew = None, False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """No message is handled any more."""
         self.handling = self._unpacker = None
         self._cell.now.slots = ()
 
     def _put_back(self) -> None:
         """The actor is held: what is left of the batch waits for its turn again."""
-        self.handling = self._unpacker = None
-        self._cell.now.slots = ()
+        self._let_go()
         if self._process.tracing.tracer is not None:
             self._process.tracing.tracer.settle()
         with self._runner.lock:

@@ -13,12 +13,15 @@ from rayshot.keys.finder import find_trusted_keys
 from rayshot.log.system import find_history
 from rayshot.model.configuration import (
     CLAIM,
+    KEPT,
     Claim,
     FailureConfig,
+    Loops,
     SnapshotConfig,
     Trace,
     check_claim,
     check_config,
+    check_loops,
     check_trace,
     draw_hash_seed,
 )
@@ -90,6 +93,7 @@ def bring_back(
     config: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
+    loops: Loops = KEPT,
     min_position: int = 0,
 ) -> HostIdentity:
     """Begin a life from a snapshot; see `rayshot.restore`."""
@@ -97,6 +101,7 @@ def bring_back(
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_config(failure := failure or FailureConfig(), FailureConfig)
     check_trace(trace)
+    check_loops(loops)
     check_claim(claim)
     location, source = locate(storage)
     target, target_store = (location, source) if into is None else locate(into)
@@ -124,6 +129,7 @@ def bring_back(
         after=chosen.id.incarnation,
         pin=choice.pin,
         hash_seed=draw_hash_seed(chosen.manifest.stats.get(HASH_SEED)),
+        loops=loops,
     )
     try:
         identity = start(settings, keyring)

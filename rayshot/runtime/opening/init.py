@@ -6,10 +6,12 @@ from typing import Any
 from rayshot.errors import ConfigError
 from rayshot.log.system import check_no_snapshots, find_history
 from rayshot.model.configuration import (
+    KEPT,
     NO_CLAIM,
     Claim,
     FailureConfig,
     HashSeed,
+    Loops,
     SnapshotConfig,
     Trace,
     draw_hash_seed,
@@ -39,6 +41,7 @@ def init(
     trace: Trace = False,
     fresh: bool = False,
     hash_seed: HashSeed = None,
+    loops: Loops = KEPT,
 ) -> System:
     """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
 
@@ -63,6 +66,10 @@ def init(
             rollback and restore, for states that depend on it: 0 to 4294967295, or "random", which draws one. By
             default each process has its own, as in plain Ray. Such processes start in about a second, as Ray holds
             none ready. Ignored when attaching.
+        loops: "anew", for tests: at each top of a pass of a `rayshot.loop` the frame of its method is thrown away, and
+            the method begun anew from its top, as behind a restore. A method whose local objects collect over passes,
+            or whose code above the loop must run only once, gives other results then. What stands above the loop runs
+            in each pass, so passes may be slow. Ignored when attaching.
 
     Raises:
         SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
@@ -71,7 +78,7 @@ def init(
         NoAnswer: the coordinator of the running system does not answer. SystemRecovering: nor does it, as Ray starts it
             again.
     """
-    check_arguments(name, snapshot, failure, trace)
+    check_arguments(name, snapshot, failure, trace, loops)
     seed = draw_hash_seed(hash_seed)
     location, store = locate(storage)
     join_or_start()
@@ -85,7 +92,8 @@ def init(
     keyring = load_keyring(local=is_local(location))
     failure = failure or FailureConfig()
     configs = failure.snapshots(snapshot), failure
-    settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh, hash_seed=seed)
+    of = name, location, keyring.names, *configs, trace
+    settings = SystemSettings(*of, fresh=fresh, hash_seed=seed, loops=loops)
     try:
         return System(start(settings, keyring))
     except door.NameUsed:  # somebody else was faster
@@ -106,6 +114,7 @@ def restore(
     config: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
+    loops: Loops = KEPT,
     min_position: int = 0,
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
@@ -138,6 +147,7 @@ def restore(
         config: when snapshots are taken automatically from now on.
         failure: as for `rayshot.init`, from now on.
         trace: as for `rayshot.init`, from now on.
+        loops: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
@@ -162,6 +172,7 @@ def restore(
         config=config,
         failure=failure,
         trace=trace,
+        loops=loops,
         min_position=min_position,
     )
     return System(identity)

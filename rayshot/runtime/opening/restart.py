@@ -50,6 +50,7 @@ def go_on_from(
             config=configs[0],
             failure=configs[1],
             trace=before.trace,
+            loops=before.loops,
         )
     except (RayshotError, door.CallFailed) as error:
         evidence = error.evidence if isinstance(error, RayshotError) else {}

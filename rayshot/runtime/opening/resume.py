@@ -9,7 +9,7 @@ from typing import Any
 from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.log.heartbeat import check_nobody_lives
 from rayshot.log.system import find_history
-from rayshot.model.configuration import FailureConfig, HashSeed, SnapshotConfig, Trace, draw_hash_seed
+from rayshot.model.configuration import KEPT, FailureConfig, HashSeed, Loops, SnapshotConfig, Trace, draw_hash_seed
 from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
@@ -52,6 +52,7 @@ def resume(
     skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
     hash_seed: HashSeed = None,
+    loops: Loops = KEPT,
 ) -> System:
     """Attach to a system that runs; else restore its latest snapshot; else begin it.
 
@@ -79,6 +80,7 @@ def resume(
         skip_missing_classes: as for `rayshot.restore`.
         options: as for `rayshot.restore`.
         hash_seed: as for `rayshot.init`, where the system begins. Where it is restored, its snapshot says it.
+        loops: as for `rayshot.init`, also where the system is restored.
 
     Raises:
         LivesElsewhere: within the last 60 s, a life of the system in another cluster has said that it runs. Two
@@ -88,7 +90,7 @@ def resume(
         ConfigError, NoAnswer, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed, SystemRecovering: as for
             `rayshot.init` and `rayshot.restore`. All errors that `begin` raises.
     """
-    check_arguments(name, snapshot, failure, trace)
+    check_arguments(name, snapshot, failure, trace, loops)
     seed = draw_hash_seed(hash_seed)
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
@@ -119,13 +121,15 @@ def resume(
                 config=snapshot,
                 failure=failure,
                 trace=trace,
+                loops=loops,
             )
             return System(identity)
         make_room(name)
         keyring = load_keyring(local=is_local(location))
         failure = failure or FailureConfig()
         configs = failure.snapshots(snapshot), failure
-        settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True, hash_seed=seed)
+        of = name, location, keyring.names, *configs, trace
+        settings = SystemSettings(*of, beginning=True, hash_seed=seed, loops=loops)
         return _begin(System(start(settings, keyring)), begin)
     except (ConfigError, door.NameUsed) as error:
         running = _find_running(name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import rayshot
 from rayshot.errors import ClusterRefused, ConfigError, NoAnswer, RayshotError, SystemRecovering
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_loops, check_trace
 from rayshot.model.port import find_port
 from rayshot.places.kinds import open_store
 from rayshot.places.local import LocalStore
@@ -45,13 +45,16 @@ def check_no_actor() -> None:
         )
 
 
-def check_arguments(name: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace) -> None:
+def check_arguments(
+    name: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace, loops: object
+) -> None:
     """Check what `init` and `resume` take alike. Raises ConfigError, also in an actor's process."""
     check_no_actor()
     check_name(name, "a system")
     check_config(snapshot or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
     check_trace(trace)
+    check_loops(loops)
 
 
 def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:

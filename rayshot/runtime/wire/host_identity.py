@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
-from rayshot.model.configuration import Trace
+from rayshot.model.configuration import KEPT, Loops, Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.identity import SnapshotId
@@ -24,6 +24,7 @@ class HostIdentity:
     `maker` is the driver that made the host, if one did.
     `cautions` says which actors are watched for poison in this life, see `protocol.poison`.
     `hash_seed` is the seed of `hash()` with which hosts are made, None if each process has its own.
+    `loops` says whether the frame of a method that loops is kept or thrown away at the top of a pass.
     `calls_at_once`: so many calls of drivers may wait for their outcomes in this process at a time.
     """
 
@@ -41,6 +42,7 @@ class HostIdentity:
     options: Mapping[str, Any] = field(default_factory=dict)
     cautions: Mapping[str, Caution] = field(default_factory=dict)
     hash_seed: int | None = None
+    loops: Loops = KEPT
     calls_at_once: int = 8
 
     @property

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
+from rayshot.model.configuration import KEPT, FailureConfig, Loops, SnapshotConfig, Trace
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.wire.host_identity import HostIdentity
 
@@ -18,8 +18,8 @@ class SystemSettings:
     `loading`: the life is being restored, and begins no snapshot until it is told that all actors are loaded.
     `beginning`: nothing is committed before the first snapshot, which is requested when the `begin` function has
     returned. `fresh`: the life may begin even if the storage has snapshots of earlier lives. `pin` is the snapshot to
-    which its program goes back, see `store.pinning`. `hash_seed` is that of the hosts, see HostIdentity. `keys` are the
-    names of its keys, see `keyring`. Ray keeps this object, so it does not hold the keys themselves.
+    which its program goes back, see `store.pinning`. `hash_seed` and `loops` are for hosts, see HostIdentity. `keys`
+    are the names of its keys, see `keyring`. Ray keeps this object, so it does not hold the keys themselves.
     """
 
     system: str
@@ -34,11 +34,18 @@ class SystemSettings:
     after: int = 0
     pin: SnapshotId | None = None
     hash_seed: int | None = None
+    loops: Loops = KEPT
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
         """The identity for hosts of the life `incarnation`, whose snapshots are taken as `config` says now."""
         timeout_s = RECORDER_TIMEOUTS * config.timeout_s
         told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
         return HostIdentity(
-            self.system, incarnation, COORDINATOR, *told, heals=self.failure.heals, hash_seed=self.hash_seed
+            self.system,
+            incarnation,
+            COORDINATOR,
+            *told,
+            heals=self.failure.heals,
+            hash_seed=self.hash_seed,
+            loops=self.loops,
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rayshot.errors import InconsistentCut, NameTaken, StateNotSerializable
+from rayshot.model.configuration import ANEW, CHOSEN, LoopsOfWorld
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.abort import AbortReason
@@ -46,6 +47,7 @@ DEAD_LETTERS_MAX = 1000
 class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
     """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
+    `loops` says what becomes of the frame of a method at the top of a pass of its loop.
     `refused` is the error of a state that does not load, until a user has it.
     Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
     """
@@ -68,6 +70,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         self.snapshots: list[WorldSnapshot] = []
         self.dead_letters: list[DeadLetter] = []
         self.running: str | None = None
+        self.loops: LoopsOfWorld = CHOSEN
         self.begin_driver({}, frozenset())
         self.aborted: dict[SnapshotId, str] = {}
         self.refused: StateNotSerializable | None = None
@@ -157,6 +160,10 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         elif process.suspension.may_pass:
             self.note(f"{process.name} goes on with a pass")
             self._go_on(process, lambda: process.go_on(has_time=True))
+
+    def begins_loops_anew(self) -> bool:
+        """See ActorSurroundings."""
+        return self.loops == ANEW or (self.loops == CHOSEN and self.choose(2) == 1)
 
     def on_pass_due(self, process: SimulatedActor, due: float) -> None:
         """The time between two passes of a loop is over."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped, WaitsForHandler
+from rayshot.model.configuration import LoopsOfWorld
 from rayshot.simulation.actors.recovery import RecoverableActors
 from rayshot.simulation.actors.steps import settle
 from rayshot.simulation.bodies.actor_process import SimulatedActor
@@ -34,6 +35,7 @@ class ActorSchedule:
         takeovers: int,
         deadlines: int,
         mode: str,
+        loops: LoopsOfWorld,
         steps_max: int,
         story: bool,
     ) -> None:
@@ -41,6 +43,7 @@ class ActorSchedule:
         self.mode = mode
         self.steps_max = steps_max
         self.actors = RecoverableActors(choices, system, self._run_until, traffic, story=story)
+        self.actors.loops = loops
         counts = {"snapshot": snapshots, "crash": crashes, "takeover": takeovers, "deadline": deadlines}
         self._plan = sorted((self._moment(), kind) for kind, count in counts.items() for _ in range(count))
 

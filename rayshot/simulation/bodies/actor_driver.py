@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from rayshot.errors import ConfigError, StaleHandle
+from rayshot.errors import ActorExited, ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
 from rayshot.model.calls import sendable
 from rayshot.model.dead_letter import DeadLetter
@@ -26,7 +26,7 @@ from rayshot.protocol.driver_events import (
 )
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, Owed, SnapshotId
-from rayshot.simulation.bodies.actor_process import SimulatedActor, ended
+from rayshot.simulation.bodies.actor_process import SimulatedActor
 from rayshot.simulation.bodies.future import Future
 from rayshot.simulation.bodies.named_world import name_in
 from rayshot.simulation.world.driver import SimulatedDriver
@@ -190,7 +190,7 @@ class ActorDriver(SimulatedDriver):
                 "snapshot sees. Give the actor a handle as an argument"
             )
         if receiver in self.ended:
-            raise ended(receiver)
+            raise _ended(receiver)
         mentioned, self._mentioned = frozenset(self._mentioned), set()
         if mentioned:
             self.tell(ActorsMentioned(receiver, self.sent(receiver) + 1, mentioned))
@@ -262,4 +262,8 @@ class ActorDriver(SimulatedDriver):
         """Note that a message of this driver has no effect; if it is a call, its Future learns this."""
         fields = next(self.codec.unpacker(message))
         if fields[0] == CALL and fields[1] in self._futures:
-            self._futures[fields[1]].settle(ended(receiver), ok=False)
+            self._futures[fields[1]].settle(_ended(receiver), ok=False)
+
+
+def _ended(name: str) -> ActorExited:
+    return ActorExited(f"actor {name!r} ended", actor=name)

@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any
 
-from rayshot.errors import ActorDied, ActorExited, OutsideHandler
+from rayshot.errors import ActorDied, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import LoopEnded, OpenCall, Question, encode_reply, no_answer
+from rayshot.model.calls import LoopBegunAnew, LoopEnded, OpenCall, Question, encode_reply, no_answer
 from rayshot.model.cell import EXPIRE, Cell
 from rayshot.model.current import enter, running_cell
 from rayshot.model.dead_letter import DeadLetter
@@ -380,8 +380,8 @@ class SimulatedActor(Process):
         return self._handle(sender, self.pop_message(sender), self.received[sender])
 
     def begin_loop_anew(self) -> str:
-        """A snapshot has a method in its loop: handle its message again; returns and raises as `handle_next`."""
-        loop = self.cell.now.loop
+        """A method is in its loop, and has no frame: handle its message again; returns and raises as `handle_next`."""
+        self.suspension.is_anew, loop = True, self.cell.now.loop
         assert loop is not None
         return self._handle(loop.sender, loop.message, loop.number)
 
@@ -409,7 +409,11 @@ class SimulatedActor(Process):
 
     def _handled(self, sender: str, number: int, message: bytes, error: BaseException | None, *, was_born: bool) -> str:
         sends, self._sends = self._sends or [], None
-        self.cell.now.loop = None
+        if isinstance(error, LoopBegunAnew):
+            error.__traceback__ = None  # it holds the frame
+            error = None
+        else:
+            self.cell.now.loop = None
         report = "" if error is None else "".join(traceback.format_exception(error))
         if error is not None:
             fields = next(self.codec.unpacker(message))
@@ -487,11 +491,6 @@ class SimulatedActor(Process):
 
     def _settled(self, call: OpenCall) -> bytes:
         return call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
-
-
-def ended(name: str) -> ActorExited:
-    """The error for callers that wait for an answer of `name`."""
-    return ActorExited(f"actor {name!r} ended", actor=name)
 
 
 def let_world_go_on(timeout_s: float | None) -> bool:

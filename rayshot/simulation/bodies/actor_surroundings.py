@@ -36,6 +36,9 @@ class ActorSurroundings(Surroundings, Protocol):
     def at_top(self, process: Process, *, is_timed: bool) -> None:
         """Note that a method has come to the top of a pass of its loop, maybe to wait for a time."""
 
+    def begins_loops_anew(self) -> bool:
+        """Whether the frame of a method is thrown away that has come to the top of a pass of its loop."""
+
     def is_late(self, process: Process, snapshot: SnapshotId) -> bool:
         """Whether the deadline of the snapshot passes before the actor records."""
 

@@ -8,17 +8,19 @@ from math import inf
 from typing import Any, Protocol
 
 from rayshot.format.codec import END, REPLY
-from rayshot.model.calls import LoopEnded, Question, not_answered
+from rayshot.model.calls import LoopBegunAnew, LoopEnded, Question, not_answered
 from rayshot.model.cell import Cell
 from rayshot.protocol.events import AlignmentTimedOut, Event
 from rayshot.protocol.identity import ALIGNED, SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.bodies.actor_surroundings import ActorSurroundings
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
 
 
 class Waiter(Protocol):
     """The actor whose handler waits; see SimulatedActor."""
 
+    world: ActorSurroundings
     cell: Cell
     codec: Any
     mailbox: dict[str, list[Any]]
@@ -68,11 +70,12 @@ class Waiter(Protocol):
 class SimulatedSuspension:
     """See the module, and `rayshot.runtime.actor.suspension`. `has_time`: the handler went on before its time was up.
 
-    `count` says how often a handler has waited, so that a time that is up late is known.
+    `count` says how often a handler has waited, so that a time that is up late is known. `is_anew`: the frame of a
+    method that loops was begun anew, and has made no pass.
     """
 
     def __init__(self, process: Waiter) -> None:
-        self.has_time = True
+        self.has_time, self.is_anew = True, False
         self.count = 0
         self._process = process
         self._waited: tuple[tuple[Question, ...], int] | None = None
@@ -122,9 +125,12 @@ class SimulatedSuspension:
             await future
 
     def await_pass(self, may_begin: Callable[[], bool]) -> bool:
-        """See CellPort; nothing is a poison here."""
+        """See CellPort; nothing is a poison here. Raises LoopBegunAnew if the frame is thrown away."""
         process, loop = self._process, self._process.cell.now.loop
         assert loop is not None
+        if not self.is_anew and process.world.begins_loops_anew():
+            raise LoopBegunAnew
+        self.is_anew = False
         self._may_begin = may_begin
         with process.parked():
             process.at_top(is_timed=loop.due is not None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
+from rayshot.model.configuration import CHOSEN, LoopsOfWorld
 from rayshot.protocol.identity import CHANDY_LAMPORT
 from rayshot.simulation.actors.schedule import STEPS_MAX
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
@@ -44,6 +45,7 @@ def explore(
     takeovers: int = 0,
     deadlines: int = 0,
     mode: str = CHANDY_LAMPORT,
+    loops: LoopsOfWorld = CHOSEN,
     network: str = "reordering",
     steps_max: int = STEPS_MAX,
 ) -> Exploration:
@@ -61,6 +63,8 @@ def explore(
         takeovers: how many in each world.
         deadlines: how many in each world.
         mode: the mode of the snapshots.
+        loops: what happens at each top of a pass of a `rayshot.loop`; "chosen": choices say whether its method is begun
+            anew, so that a method finds out which keeps something in local objects from one pass to the next.
         network: what happens to packets: "reordering", or "ordered", "duplicating", "lossy", "hostile".
         steps_max: the largest number of events in one run.
 
@@ -76,7 +80,14 @@ def explore(
     if schedules < 1:
         raise ConfigError(f"schedules={schedules}: run at least one")
     faults = {"crashes": crashes, "takeovers": takeovers, "deadlines": deadlines}
-    settings = {"snapshots": snapshots, **faults, "mode": mode, "network": network, "steps_max": steps_max}
+    settings = {
+        "snapshots": snapshots,
+        **faults,
+        "mode": mode,
+        "loops": loops,
+        "network": network,
+        "steps_max": steps_max,
+    }
     trial = _Trial(scenario, check, seconds, settings)
     seen = Exploration()
     for number in range(seed, seed + schedules):

@@ -17,7 +17,7 @@ from rayshot.errors import (
     NotFound,
 )
 from rayshot.model.actor_class import ActorClass
-from rayshot.model.configuration import check_mode
+from rayshot.model.configuration import ANEW, CHOSEN, KEPT, LoopsOfWorld, check_loops, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle, with_class
@@ -55,6 +55,9 @@ class SimulatedSystem:
         deadlines: how many times the deadline of a snapshot passes at one actor, at chosen moments. If the actor has
             not recorded yet, the snapshot is aborted.
         mode: "chandy-lamport", "aligned" or "stop-the-world".
+        loops: what happens at the top of a pass of a `rayshot.loop`. "anew": the frame of its method is thrown away,
+            and the method begun anew, as behind a restore: see `rayshot.init`. "kept": it goes on. "chosen": one of
+            both.
         network: what happens to packets: "ordered" (the packets of a channel arrive in the order in which they were
             sent), "reordering" (they take any time), "duplicating", "lossy", or "hostile" (all of this).
         steps_max: how many events one `run` may take.
@@ -75,15 +78,17 @@ class SimulatedSystem:
         takeovers: int = 0,
         deadlines: int = 0,
         mode: str = CHANDY_LAMPORT,
+        loops: LoopsOfWorld = CHOSEN,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
         system: str = "world",
         story: bool = False,
     ) -> None:
         check_mode(mode)
+        check_loops(loops, known=(KEPT, ANEW, CHOSEN))
         if min(snapshots, crashes, takeovers, deadlines) < 0 or steps_max < 1:
             raise ConfigError("snapshots, crashes, takeovers and deadlines are 0 or more, steps_max is 1 or more")
-        self._network = network
+        self._network, self._loops = network, loops
         self._schedule = ActorSchedule(
             source_of(seed, choices),
             check_name(system, "a system"),
@@ -93,6 +98,7 @@ class SimulatedSystem:
             takeovers=takeovers,
             deadlines=deadlines,
             mode=mode,
+            loops=loops,
             steps_max=steps_max,
             story=story,
         )
@@ -114,6 +120,7 @@ class SimulatedSystem:
         crashes: int = 0,
         takeovers: int = 0,
         deadlines: int = 0,
+        loops: LoopsOfWorld = CHOSEN,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
         story: bool = False,
@@ -136,6 +143,7 @@ class SimulatedSystem:
             crashes: how many times an actor dies, and all go back to the last snapshot, which may be this one.
             takeovers: how many times a new coordinator takes over.
             deadlines: how many times the deadline of a snapshot passes at one actor.
+            loops: what happens at the top of a pass of a `rayshot.loop`.
             network: what happens to packets.
             steps_max: how many events one `run` may take.
             story: whether to write the story.
@@ -154,6 +162,7 @@ class SimulatedSystem:
             crashes=crashes,
             takeovers=takeovers,
             deadlines=deadlines,
+            loops=loops,
             network=network,
             steps_max=steps_max,
             system=recorded.system,
@@ -380,7 +389,12 @@ class SimulatedSystem:
         taken = self._schedule.take(CHANDY_LAMPORT)
         self._actors.snapshots.remove(taken)
         return SimulatedSystem.from_snapshot(
-            taken, seed=seed, choices=choices, network=self._network, steps_max=self._schedule.steps_max
+            taken,
+            seed=seed,
+            choices=choices,
+            loops=self._loops,
+            network=self._network,
+            steps_max=self._schedule.steps_max,
         )
 
     def _process(self, name: str) -> SimulatedActor:
