@@ -83,7 +83,7 @@ class Host:
     @door.method("control")
     def receive(self, packet):
         process, world = self.process, self.world
-        batch, body = unpack_packet(packet)
+        batch, _, body = unpack_packet(packet)
         if process is None or batch.incarnation != process.life:
             return pack_answer(PacketAnswer(Status.STOPPED, 0, detail="another life"))
         if process.has_ended:

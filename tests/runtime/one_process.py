@@ -63,7 +63,7 @@ class Receiver:
         self.channel = None
 
     def receive(self, packet):
-        batch, body = unpack_packet(packet)
+        batch, _, body = unpack_packet(packet)
         self.batches.append(batch)
         self.unanswered.append(self.channel.in_flight.get(batch.first))
         for message in split_frame(Frame(batch.first, batch.count, body)):

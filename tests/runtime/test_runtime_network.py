@@ -189,7 +189,7 @@ def test_no_more_than_its_credit_and_a_batch_waits_at_a_receiver_that_handles_no
 
 def test_a_receiver_that_calls_processed_what_only_arrived_is_noticed(limits, monkeypatch):
     def take(host, packet, slots=None, take=Host._take):
-        batch, _ = unpack_packet(packet)
+        batch, *_ = unpack_packet(packet)
         return take(host, packet, slots)._replace(processed=batch.first + batch.count - 1)
 
     monkeypatch.setattr(Host, "_take", take)

@@ -13,6 +13,7 @@ from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.protocol.effects import DeliverBatch, DropBatch, HoldBatch, SendBatch
 from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverEnded, ReceiverReady
+from rayshot.runtime.actor.boarding import Boarding, RidingChannel
 from rayshot.runtime.actor.mailbox import Mailbox
 from rayshot.runtime.actor.runner import Runner, TransportEffect
 from rayshot.runtime.actor.tracing import Tracing
@@ -39,14 +40,17 @@ RETURN_S, FIND_AGAIN_S = 15.0, 0.2
 seconds, with such pauses."""
 
 
-class ActorChannel(SenderChannel):
+class ActorChannel(RidingChannel):
     """The channel from an actor to another one: it carries markers, and keeps batches that a record may still need.
 
     `kept` are the acknowledged batches that a record may need, by first number.
     """
 
+    __slots__ = ("_channels",)  # see DriverChannel
+
     def __init__(self, channels: "Channels", receiver: str) -> None:
         super().__init__(channels, receiver)
+        self._channels = channels
         self.kept: dict[int, InFlight] = {}
         self.kept_bytes = 0
         self._machine = channels.participant
@@ -54,11 +58,11 @@ class ActorChannel(SenderChannel):
 
     def flush(self) -> None:
         """See Outbox."""
-        if self._may_send():
+        if self._may_send() and not self._channels.boarding.takes(self):
             while self._call_is_due() and self.pending and self.held_at != 0 and (credit := self._credit()) > 0:
-                self.transmit(self._taken(self.batch_size(credit)))
+                self.transmit(self.taken(self.batch_size(credit)))
 
-    def _taken(self, count: int) -> InFlight:
+    def taken(self, count: int) -> InFlight:
         """The next messages, as the machine numbers them, with the markers that are due."""
         (order,) = self._machine.handle(BatchTaken(self.receiver, count))
         assert isinstance(order, SendBatch)
@@ -99,7 +103,11 @@ class ActorChannel(SenderChannel):
     def say_asked(self) -> None:
         """The receiver must hear now up to where this actor waits for answers: it may be held. Call under the lock."""
         if self.asked > self.asked_said:
-            self.send_markers(InFlight(self.transported + 1, 0, b"", self._machine.markers_due(self.receiver), ()))
+            self.send_empty()
+
+    def send_empty(self) -> None:
+        """See RidingChannel."""
+        self.send_markers(InFlight(self.transported + 1, 0, b"", self._machine.markers_due(self.receiver), ()))
 
     def end(self, detail: str) -> None:
         """See SenderChannel. No record needs the batches that the receiver had."""
@@ -150,7 +158,6 @@ class SelfChannel(ActorChannel):
 
     def __init__(self, channels: "Channels") -> None:
         super().__init__(channels, channels.name)
-        self._channels = channels
 
     @property
     def sent(self) -> int:
@@ -186,7 +193,8 @@ class Channels:
     it. `out` are the outgoing channels, by receiver. `congestion` are the channels above their limit. `unconnected` are
     the channels that look for their receivers later. `loaded`: the process has its state and its counters.
 
-    `learn_offer(receiver, offer)` is called with what a receiver's class offers.
+    `learn_offer(receiver, offer)` is called with what a receiver's class offers. `take(packet)` takes a rider, and
+    returns the ack of it; the process sets it.
     """
 
     def __init__(
@@ -200,6 +208,8 @@ class Channels:
         self.mailbox = Mailbox()
         self.out: dict[str, ActorChannel] = {}
         self.peers = Peers(identity.system, identity.incarnation)
+        self.boarding = Boarding(runner.lock)
+        self.take: Callable[[bytes], tuple[int, PacketAnswer]]
         self.dead_letters = cell.dead_letters
         self.dead_letters.life = identity.incarnation
         self.congestion: set[SenderChannel] = set()
@@ -212,6 +222,7 @@ class Channels:
         self._tracing = tracing
         self._learn_offer = learn_offer
         self._arriving: tuple[str, Frame, Slots | None] | None = None
+        self._delivered = False
         self._patient_until = time.monotonic() + RETURN_S if identity.heals and identity.incarnation > 1 else 0.0
 
     def channel(self, receiver: str) -> ActorChannel:
@@ -268,7 +279,7 @@ class Channels:
         with self.lock:
             channels = [self.channel_locked(callee) for callee in callees]
             for channel in channels:
-                channel.asked = channel.sent
+                channel.asked = channel.awaited = channel.sent
         self.settle_calls()
         with self.lock:
             for channel in channels:
@@ -317,11 +328,15 @@ class Channels:
 
     # Coming in -------------------------------------------------------------------------------------------------
 
-    def arrived(self, batch: BatchArrived, body: bytes | memoryview, slots: Slots | None) -> None:
-        """A packet arrived. Call `Recording.flush` after it, without the lock."""
-        self._arriving = batch.sender, Frame(batch.first, batch.count, body), slots
+    def arrived(self, batch: BatchArrived, body: bytes | memoryview, slots: Slots | None) -> bool:
+        """A packet arrived. Returns whether its messages are in the mailbox now, and were not there before.
+
+        Call `Recording.flush` after it, without the lock.
+        """
+        self._arriving, self._delivered = (batch.sender, Frame(batch.first, batch.count, body), slots), False
         self._runner.handle(batch)
         self._arriving = None
+        return self._delivered
 
     def carry_out(self, effect: TransportEffect) -> None:
         """See Transport."""
@@ -349,6 +364,7 @@ class Channels:
             self.mailbox.put_slots(sender, slots, first, last)
         if frame is not None and of == sender and frame.first <= first and last == frame.last:
             self.mailbox.put(sender, cut_frame(frame, first, last))
+            self._delivered = True
         else:
             self.mailbox.release(sender, first, last)
         if self._runner.hear_news is None:

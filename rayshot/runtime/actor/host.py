@@ -15,7 +15,14 @@ from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHa
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.concluding import ConclusionId
-from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.events import (
+    AlignmentTimedOut,
+    BatchArrived,
+    Begun,
+    DeadlinePassed,
+    EverybodyRecorded,
+    SnapshotEnded,
+)
 from rayshot.protocol.identity import SnapshotId, label_of
 from rayshot.runtime.actor.answering import Answering
 from rayshot.runtime.actor.incarnation import Incarnation
@@ -185,25 +192,44 @@ class Host(Answering):
             time.sleep(LINGER_S / 2)  # the outcomes that were just fetched are still under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> PacketAnswer:
-        incarnation = self._incarnation
-        process = incarnation.process
-        batch, body = unpack_packet(packet)
-        with process.runner.lock:
-            refusal = _refusal(process, batch.incarnation)
-            if isinstance(refusal, ActorExited):
-                return PacketAnswer(Status.ENDED, 0, detail=refusal.message)
-            if refusal is not None:
-                return PacketAnswer(Status.STOPPED, 0, detail=refusal.message)
-            if batch.sender in process.dead_drivers:
-                return PacketAnswer(Status.GONE, 0, detail=GONE)
-            if batch.asked:
-                process.concluding.asked(batch.sender, batch.asked)
-            process.channels.arrived(batch, body, slots)
-            recorded = process.runner.participant.recorded_snapshots
-            ended = _ended_tags(process, batch.tags) if batch.tags else ()
-        if incarnation.worker.idle:
+        process = self._incarnation.process
+        runner, channels = process.runner, process.channels
+        with runner.lock:
+            idle = runner.idle
+            batch, may_ride, answer = self.take_packet(process, packet, slots)
+            back = channels.out.get(batch.sender)
+            waits = idle and may_ride and back is not None
+            rider = back.rider(batch.first) if waits and back is not None else b""
+        if idle and not waits:
             time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
-        return PacketAnswer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
+        return answer._replace(processed=channels.mailbox.processed.get(batch.sender, 0), rider=rider)
+
+    @staticmethod
+    def take_packet(
+        process: ActorProcess, packet: bytes, slots: Slots | None = None
+    ) -> tuple[BatchArrived, bool, PacketAnswer]:
+        """Take a packet, which came by a call or as a rider. Call under the lock.
+
+        Returns what arrived, whether a rider may go with the answer, and the answer.
+        """
+        batch, (asks, acks), body = unpack_packet(packet)
+        refusal = _refusal(process, batch.incarnation)
+        if isinstance(refusal, ActorExited):
+            return batch, False, PacketAnswer(Status.ENDED, 0, detail=refusal.message)
+        if refusal is not None:
+            return batch, False, PacketAnswer(Status.STOPPED, 0, detail=refusal.message)
+        if batch.sender in process.dead_drivers:
+            return batch, False, PacketAnswer(Status.GONE, 0, detail=GONE)
+        if batch.asked:
+            process.concluding.asked(batch.sender, batch.asked)
+        back = process.channels.out.get(batch.sender)
+        if back is not None:
+            back.heard(acks, batch.first)
+        is_new = process.channels.arrived(batch, body, slots)
+        recorded = process.runner.participant.recorded_snapshots
+        ended = _ended_tags(process, batch.tags) if batch.tags else ()
+        processed = process.channels.mailbox.processed.get(batch.sender, 0)
+        return batch, asks and is_new, PacketAnswer(Status.TAKEN, processed, recorded, ended)
 
     # Control ---------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from rayshot.runtime.door.references import know_references
 from rayshot.runtime.door.shared_memory import note_buffers
 from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity, Stop
+from rayshot.runtime.wire.packets import PacketAnswer
 
 
 class Waits(Protocol):
@@ -77,6 +78,7 @@ class ActorProcess:
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
         late = self.cell.owed.numbers, self._expire
         heals, at_once = identity.heals, identity.calls_at_once
+        self.channels.take = self._take_rider
         self.outcomes = Outcomes(
             self.runner.lock, identity.name, self._await_commits, *late, rolls_back=heals, calls_at_once=at_once
         )
@@ -144,6 +146,10 @@ class ActorProcess:
         self.cell.now.open_calls.append(call)
         self.runner.interrupted = True
         return Reply(self.cell, call, receiver)
+
+    def _take_rider(self, packet: bytes) -> tuple[int, PacketAnswer]:
+        batch, _, answer = self._host.take_packet(self, packet)  # type: ignore[attr-defined]
+        return batch.first, answer
 
     def _concludes(self) -> None:
         self.recording.stop_aligning()

@@ -64,10 +64,11 @@ class Runner:
     worker to do something between two handlers: snapshots, pauses, open calls, a full outbox, the end. The functions in
     `at_rest` are called between two batches, under the lock.
 
-    `held`: the actor begins only what somebody waits for, see `concluding`: batches look at nothing else of this.
-    `loading`: a restore makes the process, and some actors do not have their states yet. `ending`: the actor ends when
-    all its messages have arrived. `leaving`: the coordinator was told that it ends. `down`: the error that says why the
-    process takes and sends nothing any more; None before. `notify` calls `hear_news`, under the lock, if it is set.
+    `idle`: the worker has nothing to do. `held`: the actor begins only what somebody waits for, see `concluding`:
+    batches look at nothing else of this. `loading`: a restore makes the process, and some actors do not have their
+    states yet. `ending`: the actor ends when all its messages have arrived. `leaving`: the coordinator was told that it
+    ends. `down`: the error that says why the process takes and sends nothing any more; None before. `notify` calls
+    `hear_news`, under the lock, if it is set.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -76,7 +77,7 @@ class Runner:
         self.lock = threading.Lock()
         self.wake = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
-        self.interrupted = False
+        self.interrupted = self.idle = False
         self.held = False
         self.at_rest: list[Task] = []
         self.loading = identity.loading

@@ -224,6 +224,7 @@ class Suspension:
             if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
                 self._concluding.wait()
             self._recording.suspend(*callees)
+            self._channels.boarding.close()
             if self._runner.held:
                 self._channels.say_asked()
         if self._watch is not None:
@@ -270,8 +271,13 @@ class Suspension:
 
     def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort. Raises Interruption if the process takes no messages any more."""
+        loop = self._cell.now.loop
+        assert loop is not None
         with self._runner.lock:
             self._channels.mailbox.watch()
+            if loop.question is not None:
+                channel = self._channels.channel_locked(loop.question.callee)
+                channel.awaited = channel.sent
         if self._await_between(lambda: self._may_pass(may_begin)) is None:
             raise Interruption
         with self._runner.lock:

@@ -44,13 +44,11 @@ T = TypeVar("T")
 class Worker:
     """Handles the messages of a process's mailbox until the process is down or has ended.
 
-    `handling` is the message that is handled now: it shows why an actor does not answer. `idle` says that the worker
-    has nothing to do.
+    `handling` is the message that is handled now: it shows why an actor does not answer.
     """
 
     def __init__(self, process: ActorProcess) -> None:
         self.handling: list[Any] | None = None
-        self.idle = False
         self._ending_since: float | None = None
         self._process = process
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
@@ -202,9 +200,10 @@ class Worker:
                 recording.forget_overdue()
                 if runner.held:
                     concluding.rests()
-                self.idle = True
+                self._channels.boarding.close()
+                runner.idle = True
                 runner.wake.wait(self._patience())
-                self.idle = False
+                runner.idle = False
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""

@@ -5,6 +5,9 @@ messages there when the call is answered. It leaves earlier only if the outbox h
 are under way. So messages do not wait on an idle channel, and batches grow with the load, as a call costs about the
 same whatever it holds.
 
+A batch may also leave with the answer of a call that its receiver has made: `riders` of those in flight did. Nothing is
+under way then, so others do not wait for its answer; see `boarding`.
+
 A receiver that falls behind uses up the channel's credit. Then the sender makes a call that the receiver answers when
 it has caught up.
 """
@@ -31,7 +34,7 @@ from rayshot.runtime.channel.outbox import (
 )
 from rayshot.runtime.channel.peers import Peer
 from rayshot.runtime.door import door
-from rayshot.runtime.wire.packets import PacketAnswer, Status, pack_packet, unpack_answer
+from rayshot.runtime.wire.packets import Acks, PacketAnswer, Status, pack_packet, unpack_answer
 
 log = logging.getLogger("rayshot")
 WINDOW = 2
@@ -72,11 +75,19 @@ class Sender(Protocol):
 
 
 class SenderChannel(Outbox):
-    """An outbox, and the batches that have left it and are not acknowledged: `in_flight`, by first number."""
+    """An outbox, and the batches that have left it and are not acknowledged: `in_flight`, by first number.
+
+    `riders` of them left with an answer. `acks` are answers to riders of the receiver: they leave with the next batch.
+    `awaited` is the number of the last message for whose answer a handler or a loop waits or has waited.
+    """
+
+    __slots__ = ("acks", "awaited", "riders")  # see DriverChannel
 
     def __init__(self, sender: Sender, receiver: str) -> None:
         super().__init__(receiver, sender.codec, sender.lock)
         self.in_flight: dict[int, InFlight] = {}
+        self.riders = self.awaited = 0
+        self.acks: Acks = ()
         self.unprocessed = Unprocessed()
         self.ended: str | None = None
         self.peer: Peer | None = None
@@ -138,7 +149,7 @@ class SenderChannel(Outbox):
 
     def _call_is_due(self) -> bool:
         """Whether the outbox holds enough for a call now, and a call may be made."""
-        batches = len(self.in_flight)
+        batches = len(self.in_flight) - self.riders
         self._set_due(DUE[batches] if batches < WINDOW else NEVER_DUE)
         self.gather()  # afterwards: a sender may have appended before it could read the new limits
         enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
@@ -152,19 +163,8 @@ class SenderChannel(Outbox):
         """Hand a batch to Ray. Call under the lock."""
         assert self.lock.locked()
         assert self.peer is not None
-        self.asked_said = self.asked
         try:
-            packet = pack_packet(
-                self._sender.name,
-                self._sender.incarnation,
-                batch.first,
-                batch.count,
-                batch.body,
-                markers=batch.markers,
-                tags=batch.tags,
-                closing=batch.closing,
-                asked=self.asked,
-            )
+            packet = self._packed(batch)
             batch.ref = (
                 self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)
             )
@@ -173,6 +173,24 @@ class SenderChannel(Outbox):
         else:
             sender = self._sender
             door.when_answered(batch.ref, lambda result: self._answered(sender, batch, result))
+
+    def _packed(self, batch: InFlight) -> bytes:
+        self.asked_said = self.asked
+        if self.acks:
+            batch.acks, self.acks = (*batch.acks, *self.acks), ()
+        return pack_packet(
+            self._sender.name,
+            self._sender.incarnation,
+            batch.first,
+            batch.count,
+            batch.body,
+            markers=batch.markers,
+            tags=batch.tags,
+            closing=batch.closing,
+            asked=self.asked,
+            asks=batch.count > 0 and self.awaited >= batch.first,
+            acks=batch.acks,
+        )
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -190,6 +208,7 @@ class SenderChannel(Outbox):
         self.gather()
         frames = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
         self.in_flight.clear()
+        self.riders = 0
         self.make_dead_letters(detail, [message for frame in frames for message in split_frame(frame)])
 
     # Answers, on Ray's own thread. Each is for the sender that asked: a driver has another one in each life, and what
@@ -220,17 +239,22 @@ class SenderChannel(Outbox):
     def settle_batch(self, sender: Sender, batch: InFlight, answer: PacketAnswer) -> None:
         """The receiver answered."""
         with self.lock:
-            if self.ended is not None or self._is_past(sender):
-                return  # its messages are dead letters by now, or were sent again
-            if answer.status is not Status.TAKEN:
-                sender.refused(self.receiver, answer)
-                return
-            if batch.count:
-                self.in_flight.pop(batch.first, None)
-            self.unprocessed.heard(answer.processed, self.handed, time.monotonic())
-            last = min(self.in_flight, default=self.handed + 1) - 1
-            sender.acknowledged(self, last, batch, answer)
-            self.flush()
+            if not self._is_past(sender):
+                self.acknowledge(batch, answer)
+
+    def acknowledge(self, batch: InFlight, answer: PacketAnswer) -> None:
+        """As `settle_batch`, in this life. Call under the lock."""
+        if self.ended is not None:
+            return  # its messages are dead letters by now
+        if answer.status is not Status.TAKEN:
+            self._sender.refused(self.receiver, answer)
+            return
+        if batch.count:
+            self.in_flight.pop(batch.first, None)
+        self.unprocessed.heard(answer.processed, self.handed, time.monotonic())
+        last = min(self.in_flight, default=self.handed + 1) - 1
+        self._sender.acknowledged(self, last, batch, answer)
+        self.flush()
 
     def _try_again(self, sender: Sender, batch: InFlight, error: Exception) -> None:
         batch.losses += 1
@@ -247,7 +271,7 @@ class SenderChannel(Outbox):
         with self.lock:
             if not self._is_past(sender) and (self.down is None or batch.closing):
                 self.renew(batch)
-                if batch.count or batch.closing or batch.markers:
+                if batch.count or batch.closing or batch.markers or batch.acks:
                     self.transmit(batch)
 
     def _ask_for_credit(self) -> None:

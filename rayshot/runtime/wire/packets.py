@@ -26,7 +26,8 @@ class PacketAnswer(NamedTuple):
 
     `processed` is the number of the sender's last processed message: the messages after it are the credit in use.
     `recorded` are the snapshots that the receiver had recorded when it took the packet. `ended` are the tags of the
-    packet whose snapshots have ended. `detail` explains a refusal.
+    packet whose snapshots have ended. `detail` explains a refusal. `rider` is a packet from the receiver to the sender,
+    which came with the answer; b"" if none did.
     """
 
     status: Status
@@ -34,6 +35,11 @@ class PacketAnswer(NamedTuple):
     recorded: tuple[SnapshotId, ...] = ()
     ended: tuple[SnapshotId, ...] = ()
     detail: str = ""
+    rider: bytes = b""
+
+
+Acks = tuple[tuple[int, PacketAnswer], ...]
+"""Answers to packets that were riders: the number of the first message, and the answer."""
 
 
 def pack_packet(
@@ -47,16 +53,18 @@ def pack_packet(
     tags: tuple[SnapshotId, ...] = (),
     closing: bool = False,
     asked: int = 0,
+    asks: bool = False,
+    acks: Acks = (),
 ) -> bytes:
-    """A batch of messages with its header."""
-    return _pack((sender, incarnation, first, count, markers, tags, closing, asked)) + body
+    """A batch of messages with its header. `asks`: somebody waits for an answer to one of them, which may ride."""
+    return _pack((sender, incarnation, first, count, markers, tags, closing, asked, (asks, acks))) + body
 
 
-def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
-    """The batch as an event, and its messages."""
+def unpack_packet(packet: bytes) -> tuple[BatchArrived, tuple[bool, Acks], memoryview]:
+    """The batch as an event, what concerns riders (`asks` and `acks`), and its messages."""
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, use_list=False)
     unpacker.feed(packet)
-    sender, incarnation, first, count, markers, tags, closing, asked = unpacker.unpack()
+    sender, incarnation, first, count, markers, tags, closing, asked, (asks, acks) = unpacker.unpack()
     batch = BatchArrived(
         sender,
         incarnation,
@@ -67,7 +75,8 @@ def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
         closing,
         asked,
     )
-    return batch, memoryview(packet)[unpacker.tell() :]
+    answers = tuple((rider, _answer(*answer)) for rider, answer in acks)
+    return batch, (asks, answers), memoryview(packet)[unpacker.tell() :]
 
 
 def pack_answer(answer: PacketAnswer) -> bytes:
@@ -77,14 +86,12 @@ def pack_answer(answer: PacketAnswer) -> bytes:
 
 def unpack_answer(packed: bytes) -> PacketAnswer:
     """Decode an answer."""
-    status, processed, recorded, ended, detail = msgpack.unpackb(packed, use_list=False)
-    return PacketAnswer(
-        Status(status),
-        processed,
-        tuple(SnapshotId(*k) for k in recorded),
-        tuple(SnapshotId(*k) for k in ended),
-        detail,
-    )
+    return _answer(*msgpack.unpackb(packed, use_list=False))
+
+
+def _answer(status: int, processed: int, recorded: Any, ended: Any, detail: str, rider: bytes) -> PacketAnswer:
+    recorded, ended = (tuple(SnapshotId(*k) for k in several) for several in (recorded, ended))
+    return PacketAnswer(Status(status), processed, recorded, ended, detail, rider)
 
 
 def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> bytes:
