@@ -267,7 +267,10 @@ class OutsideRefused(CodeMismatch):
 
 
 class MigrationFailed(Incompatible):
-    """A class's `migrate` did not migrate a recorded state to the class's version."""
+    """A class's `migrate` did not migrate a recorded state to the class's version.
+
+    Or the state has a method between two passes of its `rayshot.loop`, and the class has no such loop there.
+    """
 
 
 class HookFailed(Incompatible):

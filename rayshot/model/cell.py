@@ -16,6 +16,7 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
+from rayshot.format.codec import method_of_encoded
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
 from rayshot.model.calls import Continuation, Gathering, Interruption, LoopEnded, OpenCall, Question, Unanswered
@@ -24,6 +25,7 @@ from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
 from rayshot.model.handling import Handling
+from rayshot.model.loop_check import check_loop
 from rayshot.model.loop_state import LoopState
 from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
 from rayshot.model.port import Port
@@ -476,6 +478,7 @@ class Cell:
         self.gatherings = list(state.get("gatherings", ()))
         self.owed.load(state.get("owed", {}))
         if (loop := state.get("loop")) is not None:
+            check_loop(type(self.instance), method_of_encoded(loop["message"]), self.name)
             self.now.loop = LoopState.read(loop, now)
             self.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
         self.shared = state.get("shared", False)

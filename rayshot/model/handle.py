@@ -166,6 +166,11 @@ class Method:
         """The method's own name."""
         return self._name
 
+    @property
+    def receiver(self) -> str:
+        """The actor's name."""
+        return self._receiver
+
     def __reduce__(self) -> tuple[Any, ...]:
         handle = ActorHandle(self._system, self._receiver, None, None, hold=self._hold)
         return _rebind_method, (handle, self._name, self._returns, self._durable)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler
 from rayshot.format.codec import method_of
-from rayshot.model.cell import Cell
+from rayshot.model.cell import EXPIRE, Cell
 from rayshot.model.current import running_cell
 from rayshot.model.handle import Method
 from rayshot.model.loop_check import loop_heads
@@ -74,10 +74,32 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 "in `self`"
             )
         cell.now.is_in_loop = True
-        if cell.now.loop is None:
+        if cell.now.loop is not None:
+            self._take_over(cell, cell.now.loop, where)
+        else:
             cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message)
             if cell.now.call:
                 cell.owe()
+
+    def _take_over(self, cell: Cell, loop: LoopState, where: str) -> None:
+        """A restore has begun the method anew: check that the call of its snapshot is the one of this loop.
+
+        Else its answer would be taken for another one's. Who was asked is told that nobody needs it.
+        """
+        question = loop.question
+        if question is None:
+            loop.due = loop.due if self.every_s is not None else None
+            return
+        asked = question.callee, loop.asks or (self.method and self.method.name)
+        if self.method is None or asked != (self.method.receiver, self.method.name):
+            port, loop.question = cell.port, None
+            port.channel(question.callee).append(port.codec.tell(EXPIRE, (cell.name, question.call_id)))
+            called = f"{question.callee}.{loop.asks or '?'}"
+            calls = "nothing" if self.method is None else f"{self.method.receiver}.{self.method.name}"
+            raise LoopNotRepeatable(
+                f"{where}: in the snapshot this rayshot.loop has called {called}, and now it calls {calls}. The answer "
+                "would be taken for another one, so it is dropped"
+            )
 
     def _next(self, cell: Cell) -> Any:
         """Wait at the top of a pass; returns the result of the call, if one is made."""

@@ -10,7 +10,7 @@ from itertools import takewhile
 from types import CodeType
 from typing import NamedTuple
 
-from rayshot.errors import LoopNotRepeatable
+from rayshot.errors import LoopNotRepeatable, MigrationFailed
 
 LOOP = "loop"
 _GET_ITERATOR = frozenset({"GET_ITER", "GET_AITER"})
@@ -192,3 +192,20 @@ def has_loop(user_class: type, method: str) -> bool:
     """Whether a method of a class has a loop over `rayshot.loop`. Raises as `loop_heads`."""
     code = getattr(getattr(user_class, method, None), "__code__", None)
     return code is not None and bool(loop_heads(code))
+
+
+def check_loop(user_class: type, method: str, actor: str) -> None:
+    """A recorded state has this method of `user_class` between two passes of its loop.
+
+    Raises MigrationFailed if the class has no such method, or if that does not loop.
+    """
+    if not has_loop(user_class, method):
+        class_name = f"{user_class.__module__}.{user_class.__qualname__}"
+        raise MigrationFailed(
+            f"actor {actor!r}: its state has {class_name}.{method} between two passes of a rayshot.loop, and the class "
+            f"{'has no loop in it' if hasattr(user_class, method) else 'has no such method'}: what the loop has asked "
+            "for would be lost. Keep the method, also if its loop only has a `break`, until it has ended",
+            actor=actor,
+            class_name=class_name,
+            method=method,
+        )

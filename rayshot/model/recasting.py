@@ -24,7 +24,7 @@ class _Gone(Exception):
 
 
 class Recasting:
-    """Rewrites the messages that were in flight to the actor `receiver`.
+    """Rewrites the messages that were in flight to the actor `receiver`, and the one that began its loop.
 
     `names` says which globals moved. `unborn` is the specification of a receiver that is not yet born: it replaces the
     one in the message that creates the receiver. It is None for a receiver that is born.
@@ -33,7 +33,7 @@ class Recasting:
     def __init__(self, codec: Codec, receiver: str, names: Names, unborn: ActorSpecification | None) -> None:
         self._codec = codec
         self._receiver = receiver
-        self._names = names
+        self.names = names
         self._specification = None if unborn is None else unborn.pack()
         self._found: set[tuple[str, str]] = set()
 
@@ -55,12 +55,17 @@ class Recasting:
         except Exception as error:  # unpickling and pickling run code of the values' classes
             raise self._mismatch(number, error) from error
 
+    def state(self, state: dict[str, Any]) -> None:
+        """Rewrite the message in a recorded state that began its loop. Raises as `message`."""
+        if (loop := state.get("loop")) is not None:
+            loop["message"] = self.message(loop["number"], loop["message"])
+
     def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
         """Rewrite the pickle of a value beside a message, its stream first. Raises as `message`."""
         stream = bytes(parts[0])
         try:
             self._check_globals(stream)
-            return recast_parts(parts, self._names) if any(mentions(stream, name) for name in self._names) else parts
+            return recast_parts(parts, self.names) if any(mentions(stream, name) for name in self.names) else parts
         except Exception as error:  # as in `message`
             raise self._mismatch(number, error) from error
 
@@ -90,9 +95,9 @@ class Recasting:
         match fields[0]:
             case head if head is PICKLED:
                 self._check_globals(fields[2])
-                if not any(mentions(fields[2], name) for name in self._names):
+                if not any(mentions(fields[2], name) for name in self.names):
                     return message
-                return codec.tell(*load_message(fields[1], fields[2], self._names, ALL_PLACES))
+                return codec.tell(*load_message(fields[1], fields[2], self.names, ALL_PLACES))
             case head if head is CALL:
                 return codec.call(fields[1], self._message(fields[2]))
             case head if head is REPLY:
@@ -104,7 +109,7 @@ class Recasting:
     def _check_globals(self, pickled: bytes) -> None:
         """Raise _Gone for a global that has not moved and cannot be found. Imports modules, but calls nothing."""
         for module, name in globals_of(pickled) - self._found:
-            moved = self._names.get(f"{module}.{name}")
+            moved = self.names.get(f"{module}.{name}")
             stays = moved is None or (isinstance(moved, Reshaped) and moved.to is None)
             if stays and find_global(module, name) is None:
                 raise _Gone(f"{module}.{name}")

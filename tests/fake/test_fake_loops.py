@@ -257,7 +257,7 @@ def test_a_method_that_loops_is_never_named_as_poison(cluster, system, rollouts,
 class Pump(Trainer):
     def __init__(self, rollouts, slots=None):
         super().__init__(rollouts, slots)
-        self.flag, self.size = False, None
+        self.size = None
 
     def look(self):
         self.size = self.rollouts.size()
@@ -266,11 +266,6 @@ class Pump(Trainer):
         for rollout in rayshot.loop(self.rollouts.get):
             self.trained.append(rollout)
             rayshot.current().after(1000.0, self.read)
-
-    def by_turns(self):
-        for rollout in rayshot.loop(self.slots.get if self.flag else self.rollouts.get):
-            self.trained.append(rollout)
-            self.flag = True
 
     def ask_all_the_time(self):
         for _ in range(30):
@@ -313,21 +308,6 @@ def test_what_was_asked_before_a_loop_does_not_keep_its_mailbox_full(cluster, ro
         rollouts.put(number)
     cluster.settle()
     assert len(process_of(cluster, "pump").channels.mailbox) == 0
-
-
-def test_a_restore_takes_the_question_over_that_was_open_whatever_the_method_would_ask(cluster, system, rollouts):
-    slots = rayshot.Queue(actor_options={"name": "slots"})
-    pump = pump_of(cluster, rollouts, slots)
-    pump.by_turns.tell()
-    rollouts.put(1)
-    cluster.settle()
-    system.snapshot()
-    cluster.die(actor(cluster, "pump"))
-    await_life(cluster, system, 2)
-    rollouts.put(2)
-    slots.put("x")
-    cluster.settle()
-    assert instance(cluster, "pump").trained == [1, 2, "x"]
 
 
 def test_a_loop_that_waits_for_a_time_rests_while_it_is_held(cluster, system, rollouts, trainer):

@@ -76,7 +76,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
     attached = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
     if plan.state is not None:
         with knowing_paths(process.cell):
-            _load_state(process, plan, plan.state, names, reader)
+            _load_state(process, plan, plan.state, reader, recasting)
     for letter in plan.dead_letters:
         process.channels.dead_letters.add(letter)
     with process.runner.lock:
@@ -133,14 +133,14 @@ def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]
 
 
 def _load_state(
-    process: ActorProcess, plan: LoadPlan, captured: CapturedState, names: Names, reader: ChunkReader
+    process: ActorProcess, plan: LoadPlan, captured: CapturedState, reader: ChunkReader, recasting: Recasting
 ) -> None:
     class_name = _class_name(plan)
     stream = reader.read(captured.stream)
     buffers = [reader.read_writable(buffer) for buffer in captured.buffers]  # writable, as they were
     own = process.cell.become(plan.specification, plan.specification.resolve())
     try:
-        state = load_state(stream, buffers, own, names)
+        state = load_state(stream, buffers, own, recasting.names)
     except (ImportError, AttributeError) as error:
         why = (
             f"the state of class {class_name} holds something that this program does not have: "
@@ -152,6 +152,7 @@ def _load_state(
         why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
         raise _refusal(process.name, class_name, why, error) from error
     try:
+        recasting.state(state)
         process.cell.load(state, plan.version)
     except RayshotError:
         raise  # a migration raised it, and its error already says all this

@@ -12,6 +12,7 @@ from rayshot.format.slots import Slot, SlottedMessage, StoredValue
 from rayshot.keys.finder import find_trusted_keys
 from rayshot.model.cell import Cell
 from rayshot.model.fit import RenamedClasses, SkipMissing, fit, undeliverable
+from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
@@ -105,6 +106,7 @@ def load_cell(cell: Cell, recorded: RecordedActor, names: Names) -> None:
         ) from error
     if not isinstance(state, dict):
         raise BadManifest(f"the recorded state of actor {cell.name!r} is not what an actor writes", actor=cell.name)
+    Recasting(cell.port.codec, cell.name, names, None).state(state)
     try:
         cell.load(state, recorded.version or specification.version)
     except (AttributeError, TypeError, KeyError) as error:
