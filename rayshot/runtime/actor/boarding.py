@@ -6,6 +6,7 @@ worker has nothing more to do and for BOARDING_S at most, for a batch that is fo
 has its numbers and its markers as any batch.
 
 The asker's answer to a rider is an *ack*. It leaves with the next batch to the other actor, or by a call after ACK_S.
+One thread of the process makes such calls for as long as it lives: to start one for each is dearer than what is saved.
 
 What if something is lost? If the answer with the rider is lost, so is the call: the asker sends its batch again, as
 every batch. Who gets a batch again with whose answer a rider left sends the rider again, by a call. So a rider goes
@@ -23,7 +24,7 @@ from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.transport import Sender, SenderChannel
 from rayshot.runtime.wire.packets import Acks, PacketAnswer
 
-BOARDING_S = 0.003
+BOARDING_S = 0.005
 """Other batches for the actor wait meanwhile."""
 ACK_S = 0.02
 RIDER_BYTES_MAX = 64 << 10
@@ -31,12 +32,20 @@ RIDER_BYTES_MAX = 64 << 10
 
 
 class Boarding:
-    """The call to an actor that waits for a rider, if there is one: one at a time. Call everything under the lock."""
+    """The call to an actor that waits for a rider, if there is one: one at a time; and the acks that wait.
+
+    Call everything under the lock.
+    """
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
         self._changed = threading.Condition(lock)
         self._channel: RidingChannel | None = None
+        self._owing: dict[RidingChannel, float] = {}
+        """Channels with acks, and when to look whether they have left."""
+        self._owes = threading.Condition(lock)
+        self._is_resting = self._is_over = False
+        self._thread: threading.Thread | None = None
 
     def takes(self, channel: "RidingChannel") -> bool:
         """Whether a call waits for what is in the outbox of `channel`; then it stays there."""
@@ -61,6 +70,38 @@ class Boarding:
             self._channel = None
             self._changed.notify()
 
+    def owe(self, channel: "RidingChannel") -> None:
+        """There are acks in `channel`: if nothing else takes them along, they leave by themselves."""
+        assert self._lock.locked()
+        self._owing.setdefault(channel, channel.acks_due)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._send_late, name="rayshot-acks", daemon=True)
+            self._thread.start()
+        elif self._is_resting:
+            self._owes.notify()
+
+    def shut(self) -> None:
+        """The process sends nothing any more."""
+        assert self._lock.locked()
+        self._is_over = True
+        self._owes.notify()
+
+    def _send_late(self) -> None:
+        with self._lock:
+            while not self._is_over:
+                self._is_resting = not self._owing
+                now = time.monotonic()
+                self._owes.wait(None if self._is_resting else max(0.0, min(self._owing.values()) - now))
+                for channel in [channel for channel, due in self._owing.items() if due <= time.monotonic()]:
+                    del self._owing[channel]
+                    self._send_if_late(channel)
+
+    def _send_if_late(self, channel: "RidingChannel") -> None:
+        if channel.acks and channel.acks_due > time.monotonic():  # the earlier ones have left
+            self._owing[channel] = channel.acks_due
+        elif channel.acks:
+            channel.send_empty()
+
 
 class RidingSender(Sender, Protocol):
     """The process of an actor. `take` takes a rider, under the lock, and returns the ack of it."""
@@ -70,14 +111,17 @@ class RidingSender(Sender, Protocol):
 
 
 class RidingChannel(SenderChannel):
-    """A channel between two actors, whose batches may leave with answers. Call everything under the lock."""
+    """A channel between two actors, whose batches may leave with answers. Call everything under the lock.
 
-    __slots__ = ("_acks_due", "_riding")  # see DriverChannel
+    `acks_due` says when the first of `acks` leaves by itself.
+    """
+
+    __slots__ = ("_riding", "acks_due")  # see DriverChannel
 
     def __init__(self, sender: RidingSender, receiver: str) -> None:
         super().__init__(sender, receiver)
         self._riding = sender
-        self._acks_due = False
+        self.acks_due = 0.0
 
     @abstractmethod
     def taken(self, count: int) -> InFlight:
@@ -124,15 +168,7 @@ class RidingChannel(SenderChannel):
         """See SenderChannel. A rider arrives as a packet that came by a call."""
         super().acknowledge(batch, answer)
         if answer.rider:
+            if not self.acks:
+                self.acks_due = time.monotonic() + ACK_S
             self.acks = (*self.acks, self._riding.take(answer.rider))
-            if not self._acks_due:
-                self._acks_due = True
-                timer = threading.Timer(ACK_S, self._send_acks)
-                timer.daemon = True
-                timer.start()
-
-    def _send_acks(self) -> None:
-        with self.lock:
-            self._acks_due = False
-            if self.acks:
-                self.send_empty()
+            self._riding.boarding.owe(self)

@@ -323,6 +323,7 @@ class Channels:
 
     def shut(self, error: SystemDown | ActorExited) -> None:
         """Send nothing any more; each later attempt to send raises the error."""
+        self.boarding.shut()
         for channel in self.out.values():
             channel.shut(error)
 

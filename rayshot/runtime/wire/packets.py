@@ -70,8 +70,8 @@ def unpack_packet(packet: bytes) -> tuple[BatchArrived, tuple[bool, Acks], memor
         incarnation,
         first,
         count,
-        tuple(Marker(SnapshotId(*k), sent) for k, sent in markers),
-        tuple(SnapshotId(*k) for k in tags),
+        tuple(Marker(SnapshotId(*k), sent) for k, sent in markers) if markers else (),
+        tuple(SnapshotId(*k) for k in tags) if tags else (),
         closing,
         asked,
     )
@@ -90,7 +90,8 @@ def unpack_answer(packed: bytes) -> PacketAnswer:
 
 
 def _answer(status: int, processed: int, recorded: Any, ended: Any, detail: str, rider: bytes) -> PacketAnswer:
-    recorded, ended = (tuple(SnapshotId(*k) for k in several) for several in (recorded, ended))
+    if recorded or ended:  # else there is nothing to make of them
+        recorded, ended = (tuple(SnapshotId(*k) for k in several) for several in (recorded, ended))
     return PacketAnswer(Status(status), processed, recorded, ended, detail, rider)
 
 
