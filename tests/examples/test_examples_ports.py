@@ -1,22 +1,122 @@
 """Programs that people write for Ray, and the same on rayshot, of which an actor is killed in the middle."""
 
+import contextlib
 import difflib
 import importlib
 import re
 import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import networkx as nx
 import pytest
+import ray
 
 import rayshot
+from examples.notebooks.marks import RED, Dots
+from examples.ports import lost_prompts
+from tests.examples.dying import die_after, held
 from tests.processes import ROOT
-from tests.runtime.healed import HEALS, kill, until_it_runs
+from tests.runtime.healed import HEALS, until_it_runs
 from tests.waiting import eventually
 
+CHANGED_MAX = 50
+ROW = re.compile(r"^\| `(\w+)\.py` \|.*\| (\d+) \|", re.MULTILINE)
 TEXT = "the actors of a tree ask their children and the children ask theirs until a leaf is asked which counts"
+ARTICLES = ["to be or not to be", "that is the question", "whether it is nobler in the mind", "to suffer"]
+WORDS = "it was the best of times it was the worst of times"
 EDGES = [(k, k + 7) for k in range(0, 200, 3)] + [(k, 2 * k) for k in range(1, 60, 4)]
 POINTS = [(x / 10, 3 * x / 10 - 1) for x in range(-10, 11)]
 
-pytestmark = pytest.mark.ray
+SNAPSHOTS = rayshot.SnapshotConfig(interval_s=0.3)
+WIDE = pytest.mark.wide("one more program that came over")
+
+
+def as_it_is(result):
+    return result
+
+
+class Port(NamedTuple):
+    """A program, and who is killed.
+
+    Attributes:
+        args: Of its function `run`.
+        actors: How many it makes.
+        victim: How the name of the one begins that is killed; it is none that the program calls, as such a call fails.
+        messages: After how many messages of its own that happens.
+        exact: What of the result does not depend on the order in which actors run.
+        right: What that must be; None: only plain Ray says.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    actors: int
+    victim: str
+    messages: int
+    exact: Callable[[Any], Any] = as_it_is
+    right: Any = None
+
+
+def trained_once(samples):
+    """What was trained, in order; the version of each depends on who was faster."""
+    assert all(answer == 1_000 * version + prompt for prompt, version, answer in samples)
+    return [prompt for prompt, _, _ in samples]
+
+
+def learned(result):
+    """Floats, in an order that nobody fixes."""
+    weights, steps = result
+    assert weights == pytest.approx((3.0, -1.0), abs=1e-3)
+    return steps
+
+
+def site(size):
+    """How many of its pages links lead to, and what is on them."""
+    found, ahead = {}, [0]
+    while ahead:
+        page = ahead.pop()
+        if page not in found:
+            links = sorted({(3 * page + 1) % size, (5 * page + 2) % size, page // 2})
+            found[page] = f"page {page}, with {len(links)} links", links
+            ahead += links
+    return len(found), found
+
+
+def groups(edges):
+    """The smallest vertex of each vertex's group."""
+    return {vertex: min(group) for group in nx.connected_components(nx.Graph(edges)) for vertex in group}
+
+
+def training(count):
+    return Port("training", (count,), 9, "trainer", 100, trained_once, [*range(count)])
+
+
+def crawler(size):
+    return Port("crawler", (size,), 7, "crawler", 40, right=site(size))
+
+
+def rollouter(count):
+    return Port("rollouter", (count,), 6, "rollouter", 100, sorted, [(k, k * k) for k in range(count)])
+
+
+PORTS = [
+    training(80),
+    crawler(150),
+    rollouter(120),
+    Port("union_find", (EDGES,), 6, "buffer", 8, right=groups(EDGES)),
+    Port("tree", (TEXT, 60), 7, "node", 20),
+    Port("parameter_server", (POINTS, 60), 4, "server", 500, learned),
+    Port("pool", (10,), 4, "worker", 10),
+    Port("pi", (3, 50), 1, "progress", 40),
+    Port("word_count", (ARTICLES, 60), 4, "mapper", 50),
+    Port("life", (), 4, "stripe", 80),
+    Port("replay", (60,), 5, "buffer", 80, lambda result: result[:2]),
+    Port("bandits", (20,), 4, "policy", 300),
+    Port("agents", (8,), 3, "model", 500),
+    Port("batcher", (8,), 10, "batcher", 60),
+    Port("streaming", (), 2, "model", 30),
+]
+ORDINARY = 4
 
 
 def program(name, form):
@@ -24,48 +124,136 @@ def program(name, form):
 
 
 def lines(name, form):
-    return (ROOT / "examples" / "ports" / form / f"{name}.py").read_text().splitlines()
+    """Those of a program that are not empty, without indentation."""
+    text = (ROOT / "examples" / "ports" / form / f"{name}.py").read_text()
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def who_is_asked(system):
-    """An actor for whose answer another one waits now; None if there is none."""
-    return next((callee for one in system.status().actors.values() for callee in one.waits_for or ()), None)
+def changed(name):
+    """How many lines of a program were changed, taken away or added."""
+    steps = difflib.SequenceMatcher(None, lines(name, "plain"), lines(name, "moved"), autojunk=False).get_opcodes()
+    return sum(max(i2 - i1, j2 - j1) for step, i1, i2, j1, j2 in steps if step != "equal")
 
 
-@pytest.mark.parametrize(("name", "count"), [("tree", 1), ("union_find", 3), ("parameter_server", 2)])
-def test_a_program_comes_over_by_its_decorators_and_little_else(name, count):
-    plain, moved = lines(name, "plain"), lines(name, "moved")
-    changed = [line for line in difflib.ndiff(plain, moved) if re.match(r"\+ .*\S", line)]
-    assert changed.pop(0) == "+ import rayshot"
-    assert len(changed) == count
+def states_of(snapshot, beginning):
+    """The states of the actors of that class, by name."""
+    return {name: state for name, state in snapshot.states().items() if name.startswith(f"{beginning}-")}
 
 
+@contextlib.contextmanager
+def at_work(port, storage, monkeypatch):
+    """The system in which the program runs, on a thread, which puts its result into a list; who is killed will be."""
+    found = []
+
+    def run():
+        try:
+            found.append(program(port.name, "moved").run(*port.args))
+        except (rayshot.errors.SystemDown, ray.exceptions.RayActorError) as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    system = rayshot.init(system_of(port), storage=storage, failure=HEALS, snapshot=SNAPSHOTS)
+    with system, held(monkeypatch) as gate:
+        thread.start()
+        eventually(lambda: len(system.status().actors) == port.actors, 60)
+        system.snapshot()  # from now on no call is lost with an actor that must be made again
+        yield system, thread, found, gate
+
+
+def system_of(port):
+    return f"port-{port.name.replace('_', '-')}"
+
+
+def is_below(state):
+    """The program calls the root of the tree."""
+    return not state.get("children")
+
+
+def test_each_program_comes_over_by_few_lines_and_the_pages_say_how_many():
+    counts = {port.name: changed(port.name) for port in PORTS}
+    assert {path.stem for path in (ROOT / "examples/ports/plain").glob("[a-z]*.py")} == set(counts)
+    assert max(counts.values()) <= CHANGED_MAX
+    for page in ("examples/ports/README.md", "docs/porting.md"):
+        rows = {name: int(count) for name, count in ROW.findall((ROOT / page).read_text())}
+        assert rows == {name: counts[name] for name in rows}
+        assert len(rows) >= 11, page
+
+
+@pytest.mark.ray
 @pytest.mark.acceptance("A5")
 @pytest.mark.parametrize(
-    ("name", "args", "actors"),
-    [("tree", (TEXT, 300), 7), ("union_find", (EDGES,), 6), ("parameter_server", (POINTS, 60), 4)],
+    "port",
+    [pytest.param(port, id=port.name, marks=() if k < ORDINARY else WIDE) for k, port in enumerate(PORTS)],
 )
-def test_a_program_that_came_over_is_killed_and_ends_as_the_plain_one(cluster, tmp_path, name, args, actors):
-    expected = program(name, "plain").run(*args)
-    found = []
-    with rayshot.init(
-        f"port-{name.replace('_', '-')}",
-        storage=tmp_path,
-        failure=HEALS,
-        snapshot=rayshot.SnapshotConfig(interval_s=0.3),
-    ) as system:
-        moved = program(name, "moved")
-        thread = threading.Thread(target=lambda: found.append(moved.run(*args)), daemon=True)
-        thread.start()
-        eventually(lambda: len(system.status().actors) == actors, 60)
-        system.snapshot()  # from now on no call is lost with an actor that must be made again
-        kill(system, eventually(lambda: who_is_asked(system), 60))
+def test_a_program_that_came_over_is_killed_and_ends_as_the_plain_one(cluster, tmp_path, monkeypatch, port):
+    before = (tmp_path,) if port.name == "training" else ()  # where it writes its checkpoint
+    expected = port.exact(program(port.name, "plain").run(*before, *port.args))
+    assert port.right in (None, expected)
+    with at_work(port, tmp_path / "shots", monkeypatch) as (system, thread, found, gate):
+        states = states_of(system.snapshot(), port.victim)
+        die_after(system, next(name for name, state in states.items() if is_below(state)), port.messages)
+        gate.set()
         until_it_runs(system, 2)
         thread.join(120)
         assert system.status().aborted == 0
     (result,) = found
-    if name == "parameter_server":  # floats, in an order that nobody fixes
-        assert result[1] == expected[1] == 900
-        assert result[0] == pytest.approx((3.0, -1.0), abs=1e-3)
-    else:
-        assert result == expected
+    assert port.exact(result) == expected
+
+
+@pytest.mark.ray
+@pytest.mark.acceptance("A5")
+@pytest.mark.parametrize(
+    ("port", "keeper", "attribute"),
+    [
+        pytest.param(training(240), "trainer", "trained", id="training"),
+        pytest.param(crawler(800), "index", "found", id="crawler", marks=WIDE),
+        pytest.param(rollouter(400), "trainer", "trained", id="rollouter", marks=WIDE),
+    ],
+)
+def test_a_program_that_came_over_goes_on_from_a_snapshot_without_whoever_began_it(
+    cluster, tmp_path, monkeypatch, port, keeper, attribute
+):
+    right = port.right[1] if port.name == "crawler" else port.right
+
+    def kept(snapshot):
+        (state,) = states_of(snapshot, keeper).values()
+        return state[attribute]
+
+    with at_work(port, tmp_path, monkeypatch) as (system, _, _, gate):
+        gate.set()
+        eventually(lambda: len(kept(system.snapshot())) >= 10, 60)
+        middle = kept(system.stop_with_savepoint("the cluster is needed"))
+    assert len(middle) < len(right), "it is over"
+    with rayshot.restore(tmp_path, system=system_of(port), config=rayshot.SnapshotConfig()) as system:
+        eventually(lambda: len(kept(system.snapshot())) == len(right), 60)
+        last = system.snapshot()
+    assert (kept(last) if port.name == "crawler" else port.exact(kept(last))) == right
+    if port.name == "training":
+        made = [prompt for engine in states_of(last, "engine").values() for prompt in engine["generated"]]
+        assert sorted(made) == right, "each prompt was generated once"
+
+
+def test_the_picture_of_lost_prompts_has_a_square_for_each_prompt():
+    outcome = lost_prompts.Outcome([0, 1, 2], [5, 6])
+    (panel,) = lost_prompts.draw({"plain": outcome}, 7).panels
+    squares = [mark for mark in panel.marks if isinstance(mark, Dots) and mark.says]
+    assert sorted(said for mark in squares for said in mark.says) == [
+        "prompt 0: trained before the kill",
+        "prompt 1: trained before the kill",
+        "prompt 2: trained before the kill",
+        "prompt 3: never trained",
+        "prompt 4: never trained",
+        "prompt 5: trained after it",
+        "prompt 6: trained after it",
+    ]
+    assert [mark.points for mark in squares if mark.colour == RED] == [[(3.5, 0.5), (4.5, 0.5)]]
+
+
+@pytest.mark.ray
+@pytest.mark.wide("two trainings that are killed")
+def test_a_checkpoint_loses_what_was_under_way_and_a_snapshot_does_not(cluster, tmp_path):
+    (tmp_path / "plain").mkdir()
+    plain, moved = lost_prompts.kill_plain(160, tmp_path / "plain"), lost_prompts.kill_moved(160, tmp_path / "moved")
+    assert 0 < len(plain.lost(160)) <= 2 * (lost_prompts.AHEAD + 1)
+    assert (moved.lost(160), plain.twice(), moved.twice()) == ([], 0, 0)
+    assert [*moved.before, *moved.behind] == [*range(160)]

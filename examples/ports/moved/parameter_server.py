@@ -58,3 +58,8 @@ def run(points, rounds, workers=3):
     for _ in range(rounds):
         ray.get([worker.train.remote(5) for worker in team])
     return ray.get(server.pull.remote()), ray.get(server.push.remote((0.0, 0.0))) - 1
+
+
+if __name__ == "__main__":
+    with rayshot.init("parameter-server", storage="./shots", fresh=True):
+        print(run([(x / 10, 3 * x / 10 - 1) for x in range(-10, 11)], 20))

@@ -40,3 +40,8 @@ def run(text, rounds, depth=2):
     for _ in range(rounds):
         assert ray.get(root.add.remote(words)) == len(words)
     return ray.get(root.count.remote())
+
+
+if __name__ == "__main__":
+    with rayshot.init("tree", storage="./shots", fresh=True):
+        print(run("the actors of a tree ask their children and the children ask theirs", 20))

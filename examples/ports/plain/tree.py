@@ -38,3 +38,7 @@ def run(text, rounds, depth=2):
     for _ in range(rounds):
         assert ray.get(root.add.remote(words)) == len(words)
     return ray.get(root.count.remote())
+
+
+if __name__ == "__main__":
+    print(run("the actors of a tree ask their children and the children ask theirs", 20))

@@ -72,3 +72,7 @@ def run(edges, shards=3):
         ray.get([owner.publish.remote() for owner in owners])
     found = ray.get([owner.groups.remote() for owner in owners])
     return {vertex: root for groups in found for vertex, root in groups.items()}
+
+
+if __name__ == "__main__":
+    print(run([(k, k + 7) for k in range(0, 60, 3)]))
