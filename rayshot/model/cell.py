@@ -19,13 +19,13 @@ from rayshot.errors import (
 from rayshot.format.codec import method_of_encoded
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
-from rayshot.model.calls import Continuation, Gathering, Interruption, LoopEnded, OpenCall, Question, Unanswered
+from rayshot.model.calls import EXPIRE, Continuation, Gathering, Interruption, LoopEnded, OpenCall, Question, Unanswered
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
 from rayshot.model.handling import Handling
-from rayshot.model.loop_check import check_loop
+from rayshot.model.loop_check import came_to_none, check_loop
 from rayshot.model.loop_state import LoopState
 from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
 from rayshot.model.port import Port
@@ -39,8 +39,6 @@ FORWARD, FORWARD_ERROR = "__forward__", "__forward_error__"
 """In place of methods: what comes of a call of this actor is its own answer to a call."""
 TIME_UP = "__time_up__"
 """In place of a method: the time of a call is up that was left to be answered later."""
-EXPIRE = "__expire__"
-"""In place of a method: nobody needs the answer of a call any more that was left to be answered later."""
 
 
 class CellPort(Port, AnswerPort, Protocol):
@@ -210,6 +208,13 @@ class Cell:
         self.now.is_in_loop = False
         self.now.done_above = self.done_so_far()
 
+    def loop_ends(self) -> None:
+        """Such a method has returned. Raises LoopNotRepeatable if its state was in the loop, and it came to none."""
+        if (loop := self.now.loop) is not None and not self.now.is_in_loop:
+            if loop.question is not None:
+                self.port.channel(loop.question.callee).append(loop.drop_question(self.port.codec, self.name))
+            raise came_to_none(type(self.instance), method_of_encoded(loop.message))
+
     def done_so_far(self) -> int:
         """How many messages this actor has sent and timers it has set: the same if the running handler did neither."""
         return self.port.sent_so_far() + len(self.timers)
@@ -304,7 +309,7 @@ class Cell:
         self.specification = specification
 
     def _look_up(self, specification: ActorSpecification) -> None:
-        of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins
+        of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins, self.loop_ends
         self.handlers = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)

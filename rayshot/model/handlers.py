@@ -20,6 +20,7 @@ class Handlers(dict[str, Callable[..., Any]]):
         name: str,
         coroutines: Coroutines,
         loop_begins: Callable[[], None],
+        loop_ends: Callable[[], None],
     ) -> None:
         super().__init__()
         self._instance = instance
@@ -27,7 +28,7 @@ class Handlers(dict[str, Callable[..., Any]]):
         self._name = name
         self._coroutines = coroutines
         self._is_async = has_coroutines(instance, methods)
-        self._loop_begins = loop_begins
+        self._loop_begins, self._loop_ends = loop_begins, loop_ends
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -39,7 +40,7 @@ class Handlers(dict[str, Callable[..., Any]]):
         if hides_generator(type(self._instance), method):
             found = _refusing_generators(found, self._name, method)
         if has_loop(type(self._instance), method):
-            found = _telling_of_loop(found, self._loop_begins)
+            found = _telling_of_loop(found, self._loop_begins, self._loop_ends)
         bound = self[method] = found
         return bound
 
@@ -92,9 +93,13 @@ def to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_asyn
     return call
 
 
-def _telling_of_loop(handler: Callable[..., Any], begins: Callable[[], None]) -> Callable[..., Any]:
+def _telling_of_loop(
+    handler: Callable[..., Any], begins: Callable[[], None], ends: Callable[[], None]
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         begins()
-        return handler(*args, **kwargs)
+        result = handler(*args, **kwargs)
+        ends()
+        return result
 
     return call

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler
 from rayshot.format.codec import method_of
-from rayshot.model.cell import EXPIRE, Cell
+from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
 from rayshot.model.handle import Method
 from rayshot.model.loop_check import loop_heads
@@ -92,8 +92,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             return
         asked = question.callee, loop.asks or (self.method and self.method.name)
         if self.method is None or asked != (self.method.receiver, self.method.name):
-            port, loop.question = cell.port, None
-            port.channel(question.callee).append(port.codec.tell(EXPIRE, (cell.name, question.call_id)))
+            cell.port.channel(question.callee).append(loop.drop_question(cell.port.codec, cell.name))
             called = f"{question.callee}.{loop.asks or '?'}"
             calls = "nothing" if self.method is None else f"{self.method.receiver}.{self.method.name}"
             raise LoopNotRepeatable(

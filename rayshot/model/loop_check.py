@@ -209,3 +209,11 @@ def check_loop(user_class: type, method: str, actor: str) -> None:
             class_name=class_name,
             method=method,
         )
+
+
+def came_to_none(user_class: type, method: str) -> LoopNotRepeatable:
+    """What a method raises that was in its loop, was begun anew, and has ended without it."""
+    return LoopNotRepeatable(
+        f"{user_class.__qualname__}.{method} was between two passes of its rayshot.loop; begun anew, it came to none. "
+        "What is above the loop must lead to it as long as there are passes: end a loop with `break`"
+    )

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rayshot.model.calls import Question
+from rayshot.format.codec import Codec
+from rayshot.model.calls import EXPIRE, Question
 
 ANSWER_OF = "__rayshot_answer_of__"
 """A method has this attribute if `rayshot.loop` may call it: the actor's method for it, and what reads its answer."""
@@ -39,6 +40,12 @@ class LoopState:
     asks: str = ""
     question: Question | None = None
     due: float | None = None
+
+    def drop_question(self, codec: Codec, name: str) -> bytes:
+        """The actor `name` does not need any more what it has asked for: returns the message that tells its callee."""
+        assert self.question is not None, "nothing is asked"
+        call_id, self.question = self.question.call_id, None
+        return codec.tell(EXPIRE, (name, call_id))
 
     def recorded(self, now: float) -> dict[str, Any]:
         """As a state has it; `now` is by the clock of the cell."""

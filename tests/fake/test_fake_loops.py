@@ -267,6 +267,20 @@ class Pump(Trainer):
             self.trained.append(rollout)
             rayshot.current().after(1000.0, self.read)
 
+    def by_rounds(self):
+        while self.begun < 3:
+            for rollout in rayshot.loop(self.rollouts.get):
+                self.trained.append(rollout)
+                if rollout == "end":
+                    break
+            self.begun += 1
+            self.slots.put(self.begun)
+
+    def train_two(self):
+        while len(self.trained) < 2:
+            for rollout in rayshot.loop(self.rollouts.get):
+                self.trained.append(rollout)
+
     def ask_all_the_time(self):
         for _ in range(30):
             self.slots.get()
@@ -340,3 +354,38 @@ def test_a_continuation_that_loops_is_refused_with_what_to_do(cluster, system, r
     cluster.settle()
     (letter,) = system.dead_letters()
     assert "is an answer: a restore begins with that. Put the loop into the method that others call" in letter.error
+
+
+def test_what_a_while_around_a_loop_does_behind_it_is_done_once_wherever_it_goes_back_to(cluster, system, rollouts):
+    slots = rayshot.Queue(actor_options={"name": "slots"})
+    pump = pump_of(cluster, rollouts, slots)
+    ended = pump.by_rounds.remote()
+    for life, items in enumerate((["a"], ["end", "b"], ["end", "c"]), 2):
+        rollouts.put_nowait_batch(items)
+        cluster.settle()
+        for _ in range(2):
+            system.snapshot()
+        cluster.die(actor(cluster, "rollouts"))
+        await_life(cluster, system, life)
+    rollouts.put("end")
+    door.get(ended)
+    assert read(pump) == ["a", "end", "b", "end", "c", "end"]
+    assert slots.get_nowait_batch(3) == [1, 2, 3]
+    assert slots.empty()
+
+
+def test_a_method_that_comes_to_its_loop_no_more_behind_a_restore_is_refused_and_takes_nothing(
+    cluster, system, rollouts
+):
+    pump = pump_of(cluster, rollouts)
+    pump.train_two.tell()
+    rollouts.put_nowait_batch([1, 2])
+    cluster.settle()
+    system.snapshot()
+    cluster.die(actor(cluster, "pump"))
+    await_life(cluster, system, 2)
+    rollouts.put(3)
+    cluster.settle()
+    (letter,) = system.dead_letters()
+    assert "Pump.train_two was between two passes of its rayshot.loop; begun anew, it came to none" in letter.error
+    assert (read(pump), rollouts.size()) == ([1, 2], 1)

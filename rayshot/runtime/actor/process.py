@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
 from rayshot.format.codec import FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
-from rayshot.model.calls import OpenCall, Question, encode_reply, sendable
-from rayshot.model.cell import EXPIRE, Cell
+from rayshot.model.calls import EXPIRE, OpenCall, Question, encode_reply, sendable
+from rayshot.model.cell import Cell
 from rayshot.model.child_names import random_name
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from rayshot.errors import RayshotError, SystemDown
 from rayshot.format.codec import END
-from rayshot.model.calls import Answer, Interruption, LoopEnded, Question, no_answer, not_answered
-from rayshot.model.cell import EXPIRE, Cell
+from rayshot.model.calls import EXPIRE, Answer, Interruption, LoopEnded, Question, no_answer, not_answered
+from rayshot.model.cell import Cell
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording

@@ -13,8 +13,8 @@ from typing import Any
 from rayshot.errors import ActorDied, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
-from rayshot.model.calls import LoopBegunAnew, LoopEnded, OpenCall, Question, encode_reply, no_answer
-from rayshot.model.cell import EXPIRE, Cell
+from rayshot.model.calls import EXPIRE, LoopBegunAnew, LoopEnded, OpenCall, Question, encode_reply, no_answer
+from rayshot.model.cell import Cell
 from rayshot.model.current import enter, running_cell
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import Coroutines
