@@ -50,6 +50,7 @@ _HOMES = {
     "restore": ("rayshot.runtime.opening.init", "restore"),
     "resume": ("rayshot.runtime.opening.resume", "resume"),
     "wait": ("rayshot.model.reply", "wait"),
+    "waits_first": ("rayshot.model.waits_first", "waits_first"),
     "_driver_port": ("rayshot.runtime.opening.ports", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
     "_hear": ("rayshot.runtime.opening.ports", "hear"),
@@ -82,6 +83,7 @@ __all__ = [
     "restore",
     "resume",
     "wait",
+    "waits_first",
 ]
 __version__ = "0.1.0"
 

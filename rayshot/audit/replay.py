@@ -279,7 +279,7 @@ class Replay:
         if durable:
             raise durable_inside(self.cell.name, receiver)
         call = OpenCall(tell)
-        self.cell.now.open_calls.append(call)
+        self.cell.open_calls.append(call)
         self.note(receiver, call)
         return Reply(self.cell, call, receiver)
 
@@ -329,6 +329,8 @@ class Replay:
     def await_pass(self, may_begin: Callable[[], bool]) -> NoReturn:
         """See CellPort."""
         raise Unproved(f"{self.name} loops, which is not replayed: {may_begin}")
+
+    pass_begins = await_pass
 
     def request_snapshot(self) -> None:
         """See CellPort: the snapshot was already taken."""

@@ -1,6 +1,7 @@
 """What the pickles of a state treat in a way of its own, and what they note of it."""
 
 from asyncio.mixins import _LoopBoundMixin
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ from rayshot.format.references import NotedHandles
 from rayshot.format.sentinels import BareObjects, reducer_of
 from rayshot.format.shapes import NotedTypes, Shapes
 from rayshot.format.shared_arrays import SharedArrays
+
+_WAITING = frozenset({"_waiters", "_getters", "_putters"})
+"""Attributes of asyncio's primitives that have the futures of those who wait."""
 
 
 class SpecialParts:
@@ -39,7 +43,7 @@ class SpecialParts:
 
 
 def reduce_without_loop(value: Any) -> Any:
-    """How to pickle a lock, an event or a queue of asyncio: without the loop that it refers to after a wait.
+    """How to pickle a lock, an event or a queue of asyncio: without its loop, and without those who wait.
 
     It takes the loop of the next wait. NotImplemented for other objects.
     """
@@ -47,4 +51,7 @@ def reduce_without_loop(value: Any) -> Any:
         return NotImplemented
     reduced: Any = value.__reduce_ex__(5)
     make, args, state, *rest = reduced
-    return (make, args, {**state, "_loop": None}, *rest) if isinstance(state, dict) else NotImplemented
+    if not isinstance(state, dict):
+        return NotImplemented
+    nobody = {key: deque[Any]() for key in _WAITING & state.keys()}
+    return (make, args, {**state, "_loop": None, **nobody}, *rest)

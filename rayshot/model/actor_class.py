@@ -10,7 +10,7 @@ from rayshot.model.methods import warn_of_turns
 from rayshot.model.options import check_options
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import Port, process_port
-from rayshot.model.specification import ActorSpecification, check_class
+from rayshot.model.specification import ActorSpecification, check_class, check_concurrency
 from rayshot.model.versions import check_version, declare_version
 from rayshot.protocol.identity import check_actor_name
 
@@ -63,6 +63,7 @@ class _Spawner:
         if get_if_exists and name is None:
             raise ConfigError("get_if_exists=True: give the name too, Class.options(name=..., get_if_exists=True)")
         checked = {**self._options, **check_options(options)}
+        check_concurrency(_user_class(self._class), checked)
         return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
@@ -134,8 +135,10 @@ def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Actor
     if not isinstance(decorated, type):
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
     check_class(decorated)
+    check_concurrency(decorated, options)
     declare_version(decorated, version)
-    warn_of_turns(decorated, stacklevel=4)  # the line of the user's that decorates
+    if options.get("max_concurrency", 1) == 1:
+        warn_of_turns(decorated, stacklevel=4)  # the line of the user's that decorates
     metaclass: type = ActorClass
     if isinstance(decorated, ActorClass):
         metaclass = type(decorated)

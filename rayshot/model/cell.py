@@ -4,16 +4,16 @@ A cell holds the actor's state; its port transports the messages.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 from rayshot.errors import (
     ActorExited,
     ConfigError,
     MessageNotSerializable,
-    MessageTooLarge,
     StateNotSerializable,
 )
 from rayshot.format.codec import method_of_encoded
@@ -24,14 +24,15 @@ from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
-from rayshot.model.handling import Handling
+from rayshot.model.handling import Handling, LoopState, Parking
 from rayshot.model.loop_check import came_to_none, check_loop
-from rayshot.model.loop_state import LoopState
-from rayshot.model.owed_answers import AnswerPort, CallKey, OwedAnswers, may_answer_late
-from rayshot.model.port import Port
+from rayshot.model.loop_tasks import handling_here
+from rayshot.model.owed_answers import CallKey, OwedAnswers, may_answer_late
+from rayshot.model.port import CellPort
 from rayshot.model.specification import ActorSpecification
-from rayshot.model.timer import AFTER_S_MAX, Timer
+from rayshot.model.timer import Timers
 from rayshot.model.versions import migrate
+from rayshot.model.waits_first import locked_in, may_park, watching
 from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")
@@ -39,37 +40,6 @@ FORWARD, FORWARD_ERROR = "__forward__", "__forward_error__"
 """In place of methods: what comes of a call of this actor is its own answer to a call."""
 TIME_UP = "__time_up__"
 """In place of a method: the time of a call is up that was left to be answered later."""
-
-
-class CellPort(Port, AnswerPort, Protocol):
-    """What a cell asks of the world around it, besides sending."""
-
-    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
-        """Return when `count` of the questions are answered, or the time is up. What was sent before leaves first."""
-
-    def answered(self, question: Question) -> Awaitable[None]:
-        """As `await_answers`, for one question, on the loop of an `async def` handler."""
-
-    def request_snapshot(self) -> None:
-        """Begin a snapshot once the running handler has ended."""
-
-    def request_end(self) -> None:
-        """End this actor once the running handler has ended."""
-
-    def has_own_mail(self) -> bool:
-        """Whether messages are waiting that this actor sent to itself, for example those of its timers."""
-
-    def message_now(self) -> bytes | None:
-        """The message that is handled now, encoded; None if values lie beside it."""
-
-    def sent_so_far(self) -> int:
-        """How many messages this actor has sent, with those of the running handler."""
-
-    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
-        """Return when the next pass of a loop may begin; snapshots may be recorded meanwhile. Raises LoopEnded.
-
-        `may_begin` is asked when something is new, or due. Returns False if the answer that came is a poison: ask anew.
-        """
 
 
 class Cell:
@@ -91,24 +61,32 @@ class Cell:
         self.name = name
         self.port = port
         self.coroutines = Coroutines(name) if coroutines is None else coroutines
-        self.now = Handling()
+        self.at_once = 1
+        self._now = Handling(ChildNames(name))
         self.number_now: Callable[[], int] = lambda: 0
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.told: Callable[[str], None] | None = None
+        self.open_calls: list[OpenCall] = []
         self.questions: WeakValueDictionary[int, Question] = WeakValueDictionary()
         self.gatherings: list[Gathering] = []
         self.owed = OwedAnswers(name, port, self._drop_time_out)
         self.answers_late = False
-        self.timers: list[Timer] = []
+        self.timers = Timers(name, clock, lambda: port.codec)
         self.makers: frozenset[str] = frozenset()
         self.dead_letters = DeadLetters()
+        self.parking = Parking()
         self._calls: dict[int, Continuation] = {}
         self.constructing = self.ending = self.shared = False
         self._next_call = 1
         self.clock = clock
-        self.child_names = ChildNames(name)
+
+    @property
+    def now(self) -> Handling:
+        """The handler that runs; if none does, one that stands for none."""
+        found: Handling | None = handling_here.get() if self.at_once > 1 else None
+        return self._now if found is None else found
 
     @property
     def born(self) -> bool:
@@ -117,58 +95,95 @@ class Cell:
 
     # Handling --------------------------------------------------------------------------------------------------
 
-    def handle(self, message: list[Any]) -> None:
-        """Process one message of any kind. Raises what the user's code raises, except for calls: they get an answer."""
+    def handle(self, message: list[Any]) -> Any:
+        """Process one message of any kind. Raises what the user's code raises, except for calls: they get an answer.
+
+        If several handlers run at once, it returns what an `async def` handler gave: who called this awaits it.
+        """
         match message[0]:
             case str(method):
-                self.handlers[method](*message[1:])
+                return self.handlers[method](*message[1:])
             case 1:
-                self._handle_call(message[1], message[2])
+                return self._handle_call(message[1], message[2])
             case 2:
-                self._handle_reply(message[1], message[2], message[3])
+                return self._handle_reply(message[1], message[2], message[3])
             case 3:
-                self._create(message[1], message[2])
+                return self._create(message[1], message[2])
             case 4:
-                self._handle_end(dropped=message[1])
-            case _:
-                method, args, kwargs = self.port.codec.decode_tell(message, self.now.slots)
-                self.handlers[method](*args, **kwargs)
+                return self._handle_end(dropped=message[1])
+        method, args, kwargs = self.port.codec.decode_tell(message, self.now.slots)
+        return self.handlers[method](*args, **kwargs)
 
-    def _handle_call(self, call_id: int, tell: bytes) -> None:
-        sender, method = self.now.sender, ""
+    def _handle_call(self, call_id: int, tell: bytes) -> Any:
+        now, method = self.now, ""
+        now.call, now.is_left_to_later, now.is_owed = call_id, False, now.loop is not None
         try:
-            method, args, kwargs = self.port.codec.decode_tell(tell, self.now.slots)
-            self.now.call, self.now.is_left_to_later = call_id, self.now.loop is not None
+            method, args, kwargs = self.port.codec.decode_tell(tell, now.slots)
             result = self.handlers[method](*args, **kwargs)
+            if self.at_once > 1 and isinstance(result, Coroutine):
+                return self._finish_call(now, call_id, method, result)
             if issubclass(type(result), Unanswered):
                 self._forward(result)
-        except SystemExit:
-            self.end()
-            detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
-            self._answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
-        except LoopEnded:
-            detail = f"actor {self.name!r} ended, and its loop in .{method} with it"
-            self._answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
-        except Interruption:
-            raise  # the message is handled again, mostly in the next life, and the call answered there
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
-            if not isinstance(error, Exception):  # it must end neither this thread nor the caller
-                error = RuntimeError(f"the handler raised {error!r}")
-            self._answer(sender, call_id, error, ok=False)
+            self._raised(now, method, error)
         else:
-            if not self.now.is_left_to_later:
-                self.port.answer(sender, call_id, result, ok=True)
-            elif self.now.loop is not None and not issubclass(type(result), Unanswered):
-                self.owed.give((sender, call_id), result, ok=True)
+            if not now.is_left_to_later:
+                self._answer(now, result, ok=True)
         finally:
-            self.now.call = 0
+            now.call = 0
+        return None
 
-    def _answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
-        """Answer the call that is handled now, also if it was left to a later handler, and that has not answered it."""
-        if not self.now.is_left_to_later:
-            self.port.answer(sender, call_id, value, ok=ok)
+    async def _finish_call(self, now: Handling, call_id: int, method: str, handler: Coroutine[Any, Any, Any]) -> None:
+        now.call = call_id
+        try:
+            result = await handler
+            if issubclass(type(result), Unanswered):
+                self._forward(result)
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._raised(now, method, error)
         else:
-            self.owed.give((sender, call_id), value, ok=ok)
+            if not now.is_left_to_later:
+                self._answer(now, result, ok=True)
+
+    def _raised(self, now: Handling, method: str, error: BaseException) -> None:
+        """The handler of a call has raised this."""
+        match error:
+            case Interruption():
+                raise error  # the message is handled again, mostly in the next life, and the call answered there
+            case SystemExit():
+                self.end()
+                why = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
+                error = ActorExited(why, actor=self.name)
+            case LoopEnded():
+                error = ActorExited(f"actor {self.name!r} ended, and its loop in .{method} with it", actor=self.name)
+            case Exception():
+                pass
+            case _:  # it must end neither this thread nor the caller
+                error = RuntimeError(f"the handler raised {error!r}")
+        self._answer(now, error, ok=False)
+
+    def _answer(self, now: Handling, value: object, *, ok: bool) -> None:
+        """Answer the call that is handled, also if it was left to a later handler, and that has not answered it."""
+        if now.is_left_to_later or now.is_owed:
+            self.owed.give((now.sender, now.call), value, ok=ok)
+        else:
+            self.port.answer(now.sender, now.call, value, ok=ok)
+
+    def new_handling(self, sender: str, number: int, slots: Sequence[Any] = ()) -> Handling:
+        """What belongs to a new handler, where several run at once."""
+        return Handling(ChildNames(self.name), sender, number, slots)
+
+    def park(self, now: Handling) -> None:
+        """A state has this handler until `parking.go_on`."""
+        self.may_be_in_state()
+        self.parking.park(now)
+
+    def may_be_in_state(self) -> None:
+        """From now on a state may have the handler that runs: the answer to its call is owed."""
+        now = self.now
+        if now.call and not now.is_owed:
+            self.owed.add((now.sender, now.call), self.number_now())
+            now.is_owed = True
 
     def owe(self, timeout_s: float | None = None, otherwise: object = None) -> CallKey:
         """The call that is handled now is answered later; returns its caller and its id, 0 if no call is handled.
@@ -178,14 +193,14 @@ class Cell:
         key = self.now.sender, self.now.call
         if self.now.call:
             if timeout_s is not None:
-                self._set_timer(timeout_s, TIME_UP, (*key, otherwise))
+                self.timers.set(timeout_s, TIME_UP, (*key, otherwise))
             self.owed.add(key, self.number_now())
             self.now.is_left_to_later = True
         return key
 
     def _drop_time_out(self, key: CallKey) -> None:
         if self.timers:
-            self.timers = [one for one in self.timers if one.method != TIME_UP or one.args[:2] != key]
+            self.timers[:] = [one for one in self.timers if one.method != TIME_UP or one.args[:2] != key]
 
     def _forward(self, reply: Any) -> None:
         """The outcome of a call of this actor is the answer to the call that is handled now."""
@@ -204,7 +219,7 @@ class Cell:
         return {one.context[0]: one.questions[0] for one in self.gatherings if one.method == FORWARD}
 
     def loop_begins(self) -> None:
-        """A method that loops begins, from its top."""
+        """A method that loops, or waits first, begins from its top."""
         self.now.is_in_loop = False
         self.now.done_above = self.done_so_far()
 
@@ -304,16 +319,22 @@ class Cell:
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
-        self.answers_late = may_answer_late(user_class)
+        self.at_once = specification.at_once
+        if self.at_once > 1:
+            self.parking.methods = frozenset(one for one in specification.methods if may_park(user_class, one))
+        self.answers_late = self.at_once > 1 or may_answer_late(user_class)
         self._look_up(specification)
         self.specification = specification
 
     def _look_up(self, specification: ActorSpecification) -> None:
-        of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins, self.loop_ends
-        self.handlers = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
-        self.handlers["__ray_ready__"] = lambda: True
-        self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
-        self.handlers["__ray_terminate__"] = self.end
+        watch = None if self.at_once == 1 else partial(watching, self, type(self.instance))
+        of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins, self.loop_ends, watch
+        self.handlers = found = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
+        found["__ray_ready__"] = found.in_turn(lambda: True)
+        found["__ray_call__"] = found.in_turn(
+            lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
+        )
+        found["__ray_terminate__"] = found.in_turn(self.end)
         self.handlers[TIME_UP] = lambda caller, call_id, value: self.owed.give((caller, call_id), value, ok=True)
         self.handlers[EXPIRE] = lambda *key: self.owed.expire(key)
         self.handlers[FORWARD] = lambda results, key: self.owed.give(key, results[0], ok=True)
@@ -349,11 +370,11 @@ class Cell:
 
     def ask(self) -> None:
         """The handler waits or has ended: its calls may leave, as questions where their replies are still held."""
-        for call in self.now.open_calls:
+        for call in self.open_calls:
             reply = None if call.reply is None else call.reply()
             if reply is not None:
                 self.ask_for(call, reply)
-        self.now.open_calls.clear()
+        self.open_calls.clear()
 
     def ask_for(self, call: OpenCall, reply: Any) -> None:
         """The call of this Reply leaves as a question, if it has no id yet."""
@@ -378,35 +399,7 @@ class Cell:
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
-        self._set_timer(seconds, self.own_method(method), args)
-
-    def _set_timer(self, seconds: float, method: str, args: tuple[Any, ...]) -> None:
-        try:
-            due, fits = self.clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
-        except TypeError:  # no number
-            fits = False
-        if not fits:
-            raise ConfigError(f"a timer cannot be due in {seconds!r} seconds: give 0 or more, at most {AFTER_S_MAX:g}")
-        self.port.codec.tell(method, args)
-        self.timers.append(Timer(due, method, args))
-
-    def next_due(self) -> float | None:
-        """When the next timer is due; None if none is set."""
-        return min((timer.due for timer in self.timers), default=None)
-
-    def take_due(self) -> list[bytes]:
-        """Remove the timers that are due; returns their messages to this actor, in the order they were due."""
-        now = self.clock()
-        due = sorted((timer for timer in self.timers if timer.due <= now), key=lambda timer: timer.due)
-        if due:
-            self.timers = [timer for timer in self.timers if timer.due > now]
-        messages = []
-        for timer in due:
-            try:
-                messages.append(self.port.codec.tell(timer.method, timer.args))
-            except (MessageNotSerializable, MessageTooLarge):
-                log.exception("%s: a timer is lost, its arguments changed since it was set", self.name)
-        return messages
+        self.timers.set(seconds, self.own_method(method), args)
 
     def end(self) -> None:
         """End this actor when the running handler has ended. The wish to end is part of its state."""
@@ -420,7 +413,7 @@ class Cell:
         message is handled there, as in a finalizer, the name is random.
         """
         number = self.number_now()
-        return self.child_names.take(class_name, self.now.sender, number) if number else random_name(class_name)
+        return self.now.child_names.take(class_name, self.now.sender, number) if number else random_name(class_name)
 
     # State -----------------------------------------------------------------------------------------------------
 
@@ -437,6 +430,13 @@ class Cell:
         for question in questions.values():
             if question.is_answered and (self.now.loop is None or question is not self.now.loop.question):
                 question.outcome = self.outcome_of(question)
+        if self.at_once > 1 and (locked := locked_in(self.instance)):
+            log.warning(
+                "%s: %s is locked in this snapshot. If a handler that waits holds it, that waits for ever behind a "
+                "restore: release it before the wait, or wait for an asyncio.Condition of it",
+                self.name,
+                ", ".join(locked),
+            )
         try:
             state = self.instance.__getstate__()
         except (Exception, SystemExit) as error:
@@ -445,7 +445,7 @@ class Cell:
         return {
             "state": {} if state is None else state,
             "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},
-            "timers": [(max(0.0, timer.due - now), timer.method, timer.args) for timer in self.timers],
+            "timers": self.timers.recorded(now),
             "next_call": self._next_call,
             "ending": self.ending,
             **({"shared": True} if self.shared else {}),
@@ -454,6 +454,7 @@ class Cell:
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
             **({"loop": self.now.loop.recorded(now)} if self.now.loop is not None else {}),
+            **({"parked": self.parking.recorded(now)} if self.parking.handlers else {}),
             **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }
@@ -477,7 +478,7 @@ class Cell:
             for key, (method, on_error, context) in state["calls"].items()
         }
         now = self.clock()
-        self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
+        self.timers.load(state["timers"], now)
         self._next_call = state["next_call"]
         self.questions.update(state.get("questions", {}))
         self.gatherings = list(state.get("gatherings", ()))
@@ -485,7 +486,8 @@ class Cell:
         if (loop := state.get("loop")) is not None:
             check_loop(type(self.instance), method_of_encoded(loop["message"]), self.name)
             self.now.loop = LoopState.read(loop, now)
-            self.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
+            self.now.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
+        self.parking.before = [LoopState.read(one, now) for one in state.get("parked", ())]
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))

@@ -10,14 +10,15 @@ import logging
 import selectors
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rayshot.errors import TaskLeftBehind, WaitsForHandler
-from rayshot.model.loop_tasks import is_among_themselves, place, threads_besides
+from rayshot.model.loop_tasks import handling_here, is_among_themselves, place, threads_besides
 
 log = logging.getLogger("rayshot")
 TURNS_BEFORE = 2
@@ -33,6 +34,8 @@ SILENCE_S = 10.0
 WARNING_FACTOR = 3
 """A waiting handler is warned of after SILENCE_S, and again each time its running time has grown by this factor."""
 
+_owners: WeakKeyDictionary[asyncio.Task[Any], object] = WeakKeyDictionary()
+"""The handlers that made these tasks, where several run at once."""
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 
@@ -51,6 +54,8 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self.threads_known: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._jobs: weakref.WeakSet[partial[Any]] = weakref.WeakSet()
         self.has_strays = False
+        self.before_wait: Callable[[], None] | None = None
+        """Called before the loop looks for what is ready."""
         self._what = ""
         self._began = self._warn_at = 0.0
 
@@ -63,7 +68,10 @@ class ActorLoop(asyncio.SelectorEventLoop):
     def create_task(self, *args: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """See asyncio.BaseEventLoop."""
         self.has_strays |= self.main is None
-        return super().create_task(*args, **kwargs)
+        task = super().create_task(*args, **kwargs)
+        if (handling := handling_here.get()) is not None:
+            _owners[task] = handling
+        return task
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
         """Wait as a selector does. `poll` is the selector's own wait; a timeout of None means that no timer is set."""
@@ -131,6 +139,8 @@ class _Files(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> Ready:
         """See selectors.BaseSelector."""
+        if self._loop.before_wait is not None:
+            self._loop.before_wait()
         return self._loop.wait(super().select, timeout)
 
 
@@ -191,7 +201,31 @@ class Coroutines:
             if self._is_spoilt:
                 self._drop()
 
-    async def _whole(self, loop: ActorLoop, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def serve(self, coroutine: Coroutine[Any, Any, None], before_wait: Callable[[], None]) -> None:
+        """Run a coroutine in which several handlers run at once; `before_wait` is called when none of them can go on.
+
+        SystemExit of a task that a handler started leaves this function.
+        """
+        loop = self._open()
+        main = loop.create_task(coroutine)
+        loop.before_wait = before_wait
+        try:
+            loop.run_until_complete(main)
+        finally:
+            loop.before_wait = None
+            loop.has_strays = False
+            if not main.done():
+                main.cancel()
+                with suppress(asyncio.CancelledError):
+                    loop.run_until_complete(main)
+
+    async def whole(self, handler: Awaitable[Any]) -> Any:
+        """Await a handler and the end of its tasks, on the loop that runs; see `run`."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ActorLoop), "handlers run on the actor's loop"
+        return await self._whole(loop, handler)
+
+    async def _whole(self, loop: ActorLoop, coroutine: Awaitable[Any]) -> Any:
         await _turn(TURNS_BEFORE)
         try:
             result = await coroutine
@@ -211,17 +245,17 @@ class Coroutines:
         quiet = 0
         for _ in range(TURNS_AFTER):
             await asyncio.sleep(0)
-            quiet = 0 if _others() else quiet + 1
+            quiet = 0 if others() else quiet + 1
             if quiet == TURNS_QUIET:
                 return ()
-        left = tuple(sorted({_described(task) for task in _others()}))
+        left = tuple(sorted({_described(task) for task in others()}))
         clock = asyncio.get_running_loop().time
         deadline = clock() + CANCEL_S
-        while (others := _others()) and clock() < deadline:
-            for task in others:
+        while (going_on := others()) and clock() < deadline:
+            for task in going_on:
                 task.cancel()
-            await asyncio.wait(others, timeout=CANCEL_S / 5)  # some need to be told twice
-        self._is_spoilt = bool(others)  # they will not end: this loop turns no more
+            await asyncio.wait(going_on, timeout=CANCEL_S / 5)  # some need to be told twice
+        self._is_spoilt = bool(going_on)  # they will not end: this loop turns no more
         return left
 
     def _left_behind(self, left: Iterable[str]) -> TaskLeftBehind:
@@ -268,9 +302,12 @@ async def _turn(times: int) -> None:
         await asyncio.sleep(0)
 
 
-def _others() -> set[asyncio.Task[Any]]:
-    here = asyncio.current_task()
-    return {task for task in asyncio.all_tasks() if task is not here}
+def others() -> set[asyncio.Task[Any]]:
+    """The other tasks of the handler that runs."""
+    here, handling = asyncio.current_task(), handling_here.get()
+    return {
+        task for task in asyncio.all_tasks() if task is not here and (handling is None or _owners.get(task) is handling)
+    }
 
 
 def _described(task: asyncio.Task[Any]) -> str:

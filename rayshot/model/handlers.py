@@ -1,13 +1,15 @@
 """The handlers of an actor: its methods, each made ready to be called when it is first used."""
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.hooks import HOOKS
 from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
+
+Watch = Callable[[str, Callable[..., Any]], Callable[..., Awaitable[Any]]]
 
 
 class Handlers(dict[str, Callable[..., Any]]):
@@ -21,7 +23,9 @@ class Handlers(dict[str, Callable[..., Any]]):
         coroutines: Coroutines,
         loop_begins: Callable[[], None],
         loop_ends: Callable[[], None],
+        watch: Watch | None,
     ) -> None:
+        """If there is a function `watch`, see `waits_first.watching`, several handlers run at once, as coroutines."""
         super().__init__()
         self._instance = instance
         self._methods = frozenset(methods) - HOOKS  # older snapshots may have one among the methods
@@ -29,6 +33,7 @@ class Handlers(dict[str, Callable[..., Any]]):
         self._coroutines = coroutines
         self._is_async = has_coroutines(instance, methods)
         self._loop_begins, self._loop_ends = loop_begins, loop_ends
+        self._watch = watch
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -36,6 +41,9 @@ class Handlers(dict[str, Callable[..., Any]]):
             if hasattr(user_class, method) and is_generator(user_class, method):
                 raise generator_called(self._name, method)
             raise unknown_method(self._name, method, self._methods)
+        if self._watch is not None:
+            bound = self[method] = self._at_once(method, getattr(self._instance, method), self._watch)
+            return bound
         found = to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
         if hides_generator(type(self._instance), method):
             found = _refusing_generators(found, self._name, method)
@@ -43,6 +51,24 @@ class Handlers(dict[str, Callable[..., Any]]):
             found = _telling_of_loop(found, self._loop_begins, self._loop_ends)
         bound = self[method] = found
         return bound
+
+    def _at_once(self, method: str, handler: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(handler):
+            watched, whole = watch(method, handler), self._coroutines.whole
+            return lambda *args, **kwargs: whole(watched(*args, **kwargs))
+        if hides_generator(type(self._instance), method):
+            handler = _refusing_generators(handler, self._name, method)
+        return self.in_turn(handler)
+
+    def in_turn(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """A plain handler. If several run at once, it begins in its turn among them."""
+        if self._watch is None:
+            return handler
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return handler(*args, **kwargs)
+
+        return lambda *args, **kwargs: self._coroutines.whole(call(*args, **kwargs))
 
 
 class ToldHandlers(Handlers):

@@ -1,41 +1,117 @@
 """What belongs to one handler of an actor, and not to the actor."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rayshot.format.codec import Codec
+from rayshot.model.calls import EXPIRE, Question
+from rayshot.model.child_names import ChildNames
 
-    from rayshot.model.calls import OpenCall
-    from rayshot.model.loop_state import LoopState
+
+@dataclass(slots=True)
+class LoopState:
+    """A method that loops was begun by message `number` of `sender`, which is `message`, encoded.
+
+    `children` counts the names that it gave to anonymous actors. `asks` is the method that is called for each pass; ""
+    if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
+    pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
+    time.
+    """
+
+    sender: str
+    number: int
+    message: bytes
+    children: int = 0
+    asks: str = ""
+    question: Question | None = None
+    due: float | None = None
+
+    def drop_question(self, codec: Codec, name: str) -> bytes:
+        """The actor `name` does not need any more what it has asked for: returns the message that tells its callee."""
+        assert self.question is not None, "nothing is asked"
+        call_id, self.question = self.question.call_id, None
+        return codec.tell(EXPIRE, (name, call_id))
+
+    def recorded(self, now: float) -> dict[str, Any]:
+        """As a state has it; `now` is by the clock of the cell."""
+        of = {"sender": self.sender, "number": self.number, "message": self.message, "children": self.children}
+        due_in = None if self.due is None else max(0.0, self.due - now)
+        return {**of, "asks": self.asks, "question": self.question, "due_in": due_in}
+
+    @classmethod
+    def read(cls, recorded: Mapping[str, Any], now: float) -> "LoopState":
+        """What `recorded` gave."""
+        fields = dict(recorded)
+        due_in = fields.pop("due_in")
+        return cls(**fields, due=None if due_in is None else now + due_in)
 
 
 class Handling:
     """One handler, from the message that begins it to its end.
 
-    `sender` is the sender of the message, and `number` its number on its channel, where it is known without counting;
-    `slots` are the values that came beside it. `call` is the id of the call that is handled, 0 if the message is none;
-    `is_left_to_later`: it is, or was, to be answered by a later handler. `open_calls` are the calls of the handler that
-    have not left. `loop` is there from the top of the first pass of a `rayshot.loop` on; `is_in_loop`: the handler has
-    come to its loop in this process; `done_above` is what `Cell.done_so_far` was when it began.
+    `child_names` are the names for actors that it makes. `sender` is the sender of the message, and `slots` are the
+    values that came beside it. `call` is the id of the call that is handled, 0 if the message is none;
+    `is_left_to_later`: a later handler answers it, or has; `is_owed`: the answer is owed since a state may have the
+    handler. `loop` is what a state has of the handler, where it may have it: at the top of a `rayshot.loop`, and in the
+    first wait of a method that waits first. `is_in_loop`: the handler has come to its loop in this process;
+    `done_above` is what `Cell.done_so_far` was when it began.
+
+    Only where several handlers run at once: `number` of the message on its channel, and `message`, encoded, if a state
+    may have the handler.
     """
 
     __slots__ = (
         "call",
+        "child_names",
         "done_above",
         "is_in_loop",
         "is_left_to_later",
+        "is_owed",
         "loop",
+        "message",
         "number",
-        "open_calls",
         "sender",
         "slots",
     )
 
-    def __init__(self) -> None:
-        self.sender, self.number = "", 0
-        self.slots: Sequence[Any] = ()
+    def __init__(self, child_names: ChildNames, sender: str = "", number: int = 0, slots: Sequence[Any] = ()) -> None:
+        self.child_names = child_names
+        self.sender, self.number, self.slots = sender, number, slots
+        self.message: bytes | None = None
         self.call = 0
-        self.is_left_to_later = False
-        self.open_calls: list[OpenCall] = []
+        self.is_left_to_later = self.is_owed = False
         self.loop: LoopState | None = None
         self.is_in_loop, self.done_above = False, 0
+
+
+class Parking:
+    """Of an actor whose handlers run at once: those of which a state has their messages, as they have done nothing yet.
+
+    `methods` are those whose handlers may be so. `before` are those that the loaded state had, and that were not begun
+    anew yet. `changed` is called when a handler is parked, or goes on.
+    """
+
+    def __init__(self) -> None:
+        self.methods: frozenset[str] = frozenset()
+        self.handlers: list[Handling] = []
+        self.before: list[LoopState] = []
+        self.changed: Callable[[], None] = lambda: None
+
+    def park(self, now: Handling) -> None:
+        """From now on a state has this handler, until it goes on."""
+        if now.loop is None:
+            assert now.message is not None, "who begins it keeps it"
+            now.loop = LoopState(now.sender, now.number, now.message)
+        self.handlers.append(now)
+        self.changed()
+
+    def go_on(self, now: Handling) -> None:
+        """This handler goes on; does nothing if it is not parked."""
+        if now in self.handlers:
+            self.handlers.remove(now)
+            self.changed()
+
+    def recorded(self, now: float) -> list[dict[str, Any]]:
+        """As a state has them; `now` is by the clock of the cell."""
+        return [one.loop.recorded(now) for one in self.handlers if one.loop is not None]

@@ -1,6 +1,5 @@
 """`rayshot.loop`: the passes of a method that never returns, between which a snapshot can hold its actor."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import CodeType, FrameType
@@ -10,9 +9,11 @@ from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler
 from rayshot.format.codec import method_of
 from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
+from rayshot.model.event_loop import others
 from rayshot.model.handle import Method
+from rayshot.model.handling import LoopState
+from rayshot.model.loop_calls import ANSWER_OF
 from rayshot.model.loop_check import loop_heads
-from rayshot.model.loop_state import ANSWER_OF, LoopState
 
 Read = Callable[[Any], Any]
 
@@ -27,21 +28,33 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         self._cell: Cell | None = None
 
     def __iter__(self) -> Self:
-        self._begin(sys._getframe(1))  # noqa: SLF001
+        self._begin(sys._getframe(1), is_plain=True)  # noqa: SLF001
         return self
 
     def __next__(self) -> Any:
-        assert self._cell is not None, "a `for` calls __iter__ first"
-        return self._read(self._next(self._cell))
+        cell = self._cell
+        assert cell is not None, "a `for` calls __iter__ first"
+        loop = self._come_to_top(cell)
+        while not cell.port.await_pass(lambda: _may_begin(loop, cell.clock())):
+            loop.question = None  # what came is passed over, and the next one is asked for
+            self._ask(cell, loop)
+        return self._read(_outcome(cell, loop))
 
     def __aiter__(self) -> Self:
-        self._begin(sys._getframe(1))  # noqa: SLF001
+        self._begin(sys._getframe(1), is_plain=False)  # noqa: SLF001
         return self
 
     async def __anext__(self) -> Any:
-        return self.__next__()
+        cell = self._cell
+        assert cell is not None, "an `async for` calls __aiter__ first"
+        if cell.at_once == 1:
+            return self.__next__()
+        loop = self._come_to_top(cell)
+        cell.park(cell.now)
+        await cell.port.pass_begins(lambda: _may_begin(loop, cell.clock()))
+        return self._read(_outcome(cell, loop))
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self, frame: FrameType, *, is_plain: bool) -> None:
         self._cell = cell = running_cell()
         if cell is None:
             raise OutsideHandler("rayshot.loop is for methods of actors, on the thread of their handlers")
@@ -49,6 +62,11 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         where = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
         if not loop_heads(code):
             raise LoopNotRepeatable(f"{where}: write it as `for item in rayshot.loop(...):`, or with `async for`")
+        if is_plain and cell.at_once > 1:
+            raise LoopNotRepeatable(
+                f"{where}: other handlers of this actor run between the passes, so write the method as `async def`, "
+                "and `async for item in rayshot.loop(...):`"
+            )
         message = cell.port.message_now() if cell.now.loop is None else cell.now.loop.message
         if message is None:
             raise LoopNotRepeatable(
@@ -78,8 +96,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             self._take_over(cell, cell.now.loop, where)
         else:
             cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message)
-            if cell.now.call:
-                cell.owe()
+            cell.may_be_in_state()
 
     def _take_over(self, cell: Cell, loop: LoopState, where: str) -> None:
         """A restore has begun the method anew: check that the call of its snapshot is the one of this loop.
@@ -100,27 +117,18 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 "would be taken for another one, so it is dropped"
             )
 
-    def _next(self, cell: Cell) -> Any:
-        """Wait at the top of a pass; returns the result of the call, if one is made."""
+    def _come_to_top(self, cell: Cell) -> LoopState:
+        """Make the call at the top of a pass, if there is one, and if no restore has brought it."""
         loop = cell.now.loop
         assert loop is not None, "the handler has entered it"
-        loop.children = cell.child_names.taken
+        loop.children = cell.now.child_names.taken
         if _has_other_tasks():
             raise LoopNotRepeatable(
                 "a task runs beside rayshot.loop, and no snapshot could hold it: end it in the body, or use "
                 "rayshot.current().after(seconds, self.method)"
             )
         self._ask(cell, loop)
-        while not cell.port.await_pass(lambda: _may_begin(loop, cell.clock())):
-            loop.question = None  # what came is passed over, and the next one is asked for
-            self._ask(cell, loop)
-        question, loop.question, loop.due = loop.question, None, None
-        if question is None:
-            return None
-        ok, value = cell.outcome_of(question)
-        if not ok:
-            raise value
-        return value
+        return loop
 
     def _ask(self, cell: Cell, loop: LoopState) -> None:
         """Make the call for the next pass, or see when it is due, unless a restore takes over what was asked."""
@@ -179,9 +187,20 @@ def _code_of(cell: Cell, method: str | None) -> CodeType | None:
     return getattr(getattr(type(cell.instance), method or "", None), "__code__", None)
 
 
+def _outcome(cell: Cell, loop: LoopState) -> Any:
+    """The pass begins: what its call gave, None if none was made. Raises what the call raised."""
+    question, loop.question, loop.due = loop.question, None, None
+    if question is None:
+        return None
+    ok, value = cell.outcome_of(question)
+    if not ok:
+        raise value
+    return value
+
+
 def _has_other_tasks() -> bool:
     try:
-        return len(asyncio.all_tasks()) > 1
+        return bool(others())
     except RuntimeError:  # no loop runs
         return False
 

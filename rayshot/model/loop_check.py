@@ -11,15 +11,13 @@ from types import CodeType
 from typing import NamedTuple
 
 from rayshot.errors import LoopNotRepeatable, MigrationFailed
+from rayshot.model.code_flow import Flow, variables
 
 LOOP = "loop"
 _GET_ITERATOR = frozenset({"GET_ITER", "GET_AITER"})
 _ITERATES = frozenset({"FOR_ITER", "GET_ANEXT"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
-_JUMPS_AWAY = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"})
-_JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 _OWN = frozenset({"END_ASYNC_FOR", "CLEANUP_THROW", "CALL_INTRINSIC_1"})
 """With these begins what Python itself does when an exception leaves an `async for` or a coroutine."""
 
@@ -31,64 +29,6 @@ class LoopTop(NamedTuple):
     line: int
 
 
-class _Flow:
-    """The instructions of a function, and which may follow which."""
-
-    def __init__(self, code: CodeType) -> None:
-        self.instructions = [*dis.get_instructions(code)]
-        self.at = {one.offset: index for index, one in enumerate(self.instructions)}
-        self.after = [self._after(index, one) for index, one in enumerate(self.instructions)]
-        for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]  # typeshed does not know it
-            for index, instruction in enumerate(self.instructions):
-                if entry.start <= instruction.offset < entry.end:
-                    self.after[index].append(self.at[entry.target])
-        self.before: list[list[int]] = [[] for _ in self.instructions]
-        for index, following in enumerate(self.after):
-            for one in following:
-                self.before[one].append(index)
-
-    def _after(self, index: int, one: dis.Instruction) -> list[int]:
-        following = [self.at[one.argval]] if one.opcode in _JUMPS else []
-        if one.opname not in _LEAVES | _JUMPS_AWAY and index + 1 < len(self.instructions):
-            following.append(index + 1)
-        return following
-
-    def end_of_for(self, index: int) -> int:
-        """Where the loop ends that takes its items with this instruction."""
-        one = self.instructions[index]
-        if one.opname == "FOR_ITER":
-            return self.at[one.argval]
-        return max(self.after[index])  # what catches the end of an `async for` is behind its body
-
-    def cycle(self, start: int) -> set[int]:
-        """The instructions that may run behind this one and before it comes again."""
-        return _reached(start, self.after) & _reached(start, self.before)
-
-    def live(self) -> list[set[str]]:
-        """For each instruction the variables whose values may be used behind it, or by it."""
-        live = [set[str]() for _ in self.instructions]
-        changed = True
-        while changed:
-            changed = False
-            for index in range(len(live) - 1, -1, -1):
-                used, stored = _variables(self.instructions[index])
-                behind = set[str]().union(*(live[one] for one in self.after[index]))
-                new = used | (behind - stored)
-                changed |= new != live[index]
-                live[index] = new
-        return live
-
-
-def _reached(start: int, ways: list[list[int]]) -> set[int]:
-    found, left = set[int](), [start]
-    while left:
-        for one in ways[left.pop()]:
-            if one not in found:
-                found.add(one)
-                left.append(one)
-    return found
-
-
 @cache
 def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
     """The loops over `rayshot.loop(...)` in a function. Raises LoopNotRepeatable if one breaks a rule; see the module.
@@ -97,7 +37,7 @@ def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
     """
     if LOOP not in (*code.co_names, *code.co_varnames, *code.co_freevars):
         return ()
-    flow = _Flow(code)
+    flow = Flow(code)
     heads = tuple(_heads(flow))
     where = f"{code.co_qualname} ({code.co_filename}"
     if len(heads) > 1:
@@ -122,7 +62,7 @@ def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
     return heads
 
 
-def _heads(flow: _Flow) -> Iterator[LoopTop]:
+def _heads(flow: Flow) -> Iterator[LoopTop]:
     for index, one in enumerate(flow.instructions):
         if one.opname not in _GET_ITERATOR or one.positions is None:
             continue
@@ -132,7 +72,7 @@ def _heads(flow: _Flow) -> Iterator[LoopTop]:
             yield LoopTop(index + 1, one.positions.lineno or 0)
 
 
-def _is_of_loop(flow: _Flow, index: int) -> bool:
+def _is_of_loop(flow: Flow, index: int) -> bool:
     """Whether what is iterated over is a call of a global `loop`, or of `loop` of a global: the call begins there."""
     call = flow.instructions[index - 1]
     place = call.positions
@@ -148,7 +88,7 @@ def _is_of_loop(flow: _Flow, index: int) -> bool:
     return False
 
 
-def _is_guarded(code: CodeType, flow: _Flow, head: LoopTop) -> bool:
+def _is_guarded(code: CodeType, flow: Flow, head: LoopTop) -> bool:
     """Whether code of the user's, in a `with` or a `try`, catches what is raised at the top of the loop."""
     entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # typeshed does not know it
     offset, seen = flow.instructions[head.at].offset, set[int]()
@@ -161,31 +101,16 @@ def _is_guarded(code: CodeType, flow: _Flow, head: LoopTop) -> bool:
     return False
 
 
-def _is_in_for(flow: _Flow, head: LoopTop) -> bool:
+def _is_in_for(flow: Flow, head: LoopTop) -> bool:
     """Whether another `for` or `async for` is around the loop: it begins before its top, and ends behind it."""
     around = flow.instructions[: head.at]
     return any(one.opname in _ITERATES and flow.end_of_for(index) > head.at for index, one in enumerate(around))
 
 
-def _carried(flow: _Flow, head: LoopTop) -> list[str]:
+def _carried(flow: Flow, head: LoopTop) -> list[str]:
     """The variables that are set on a way from the top of the loop back to it, and used there before they are set."""
-    stored = set[str]().union(*(_variables(flow.instructions[index])[1] for index in flow.cycle(head.at)))
+    stored = set[str]().union(*(variables(flow.instructions[index])[1] for index in flow.cycle(head.at)))
     return sorted(stored & flow.live()[head.at])
-
-
-def _variables(one: dis.Instruction) -> tuple[set[str], set[str]]:
-    """The variables that an instruction uses, and those that it sets."""
-    names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
-    match one.opname:
-        case "STORE_FAST_LOAD_FAST":
-            return {names[1]} - {names[0]}, {names[0]}
-        case "STORE_FAST" | "STORE_FAST_STORE_FAST" | "DELETE_FAST" | "STORE_DEREF" | "DELETE_DEREF":
-            return set(), {*names}
-        case "LOAD_FAST_AND_CLEAR":  # a comprehension keeps a variable of the same name aside
-            return set(), set()
-        case name if name.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")):
-            return {*names}, set()
-    return set(), set()
 
 
 def has_loop(user_class: type, method: str) -> bool:

@@ -9,9 +9,12 @@ import asyncio
 import asyncio.taskgroups
 import threading
 from collections.abc import Set as AbstractSet
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+handling_here: ContextVar[Any] = ContextVar("rayshot_handling", default=None)
+"""Where several handlers of an actor run at once: the Handling of the one whose code runs."""
 _LOCKS = frozenset({asyncio.locks.__file__, asyncio.queues.__file__})
 _GROUPS = asyncio.taskgroups.__file__
 _GATHERING = asyncio.tasks._GatheringFuture  # type: ignore[attr-defined]  # noqa: SLF001 - what gather returns

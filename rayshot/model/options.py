@@ -32,10 +32,9 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "prove": (True, False),
 }
 """rayshot's own options with their values; the default is first."""
-COUNT_OPTIONS = frozenset({"max_pending_calls"})
-"""Options whose value is a count of 1 or more; -1 means no limit, as in Ray."""
+COUNT_OPTIONS = frozenset({"max_pending_calls", "max_concurrency"})
+"""Options whose value is a count of 1 or more; -1 means no limit for `max_pending_calls`, as in Ray."""
 _REFUSED = {
-    "max_concurrency": ("handlers of one actor run one at a time", "max-concurrency"),
     "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
     "lifetime": ("actors live as long as their system, which its drivers may leave", "detached"),
     "namespace": ("actors live in their system, where names are looked up", "namespaces"),
@@ -48,7 +47,6 @@ _REFUSED = {
 }
 """Refused options, each with the reason and the line of the table in docs/porting.md."""
 _DEFAULTS = (
-    ("max_concurrency", 1),
     ("lifetime", "non_detached"),
     ("placement_group", "default"),
     ("placement_group_bundle_index", -1),
@@ -67,7 +65,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:
             raise ConfigError(f"{key}={value!r}: give one of {', '.join(map(repr, OWN_OPTIONS[key]))}")
-        if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == -1))):
+        unlimited = -1 if key == "max_pending_calls" else 1
+        if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == unlimited))):
             raise ConfigError(f"{key}={value!r}: give a count of 1 or more")
         if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) | _REFUSED.keys() | _NEEDLESS:
             there = f"{', '.join(sorted(known))}{did_you_mean(key, known)}"

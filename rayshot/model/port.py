@@ -1,11 +1,12 @@
 """What the model asks of the world around it: of Ray, of a driver, or of the simulator."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from rayshot.format.codec import Codec
-from rayshot.model.calls import Unanswered
+from rayshot.model.calls import Question, Unanswered
+from rayshot.model.owed_answers import AnswerPort
 from rayshot.model.specification import ActorSpecification
 
 
@@ -56,6 +57,40 @@ class Port(Protocol):
 
     def handle_of(self, name: str) -> Any:
         """This process's ActorHandle of the actor `name`."""
+
+
+class CellPort(Port, AnswerPort, Protocol):
+    """What a cell asks of the world around it, besides sending."""
+
+    def await_answers(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
+        """Return when `count` of the questions are answered, or the time is up. What was sent before leaves first."""
+
+    def answered(self, question: Question) -> Awaitable[None]:
+        """As `await_answers`, for one question, on the loop of an `async def` handler."""
+
+    def request_snapshot(self) -> None:
+        """Begin a snapshot once the running handler has ended."""
+
+    def request_end(self) -> None:
+        """End this actor once the running handler has ended."""
+
+    def has_own_mail(self) -> bool:
+        """Whether messages are waiting that this actor sent to itself, for example those of its timers."""
+
+    def message_now(self) -> bytes | None:
+        """The message that is handled now, encoded; None if values lie beside it."""
+
+    def sent_so_far(self) -> int:
+        """How many messages this actor has sent, with those of the running handler."""
+
+    def await_pass(self, may_begin: Callable[[], bool]) -> bool:
+        """Return when the next pass of a loop may begin; snapshots may be recorded meanwhile. Raises LoopEnded.
+
+        `may_begin` is asked when something is new, or due. Returns False if the answer that came is a poison: ask anew.
+        """
+
+    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
+        """As `await_pass`, where several handlers run at once: the one that runs is parked, and goes on."""
 
 
 def result_of(reference: Any) -> Any:

@@ -56,7 +56,7 @@ class Reply(Unanswered):
         a second continuation, and for one that is given after the handler has waited or ended.
         """
         cell, call = self._here(), self._call
-        if call is None or call.call_id is not None or call not in cell.now.open_calls:
+        if call is None or call.call_id is not None or call not in cell.open_calls:
             raise ConfigError(
                 "a reply has one continuation, named in the handler that made the call, before the handler waits"
             )

@@ -1,5 +1,6 @@
 """The specification of an actor: its class, which any process can find again, and its options."""
 
+import inspect
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from rayshot.format.global_names import find_global
 from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.format.suggestion import porting
 from rayshot.model.hooks import HOOKS, check_hooks
 from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import check_methods, methods_of
@@ -44,12 +46,14 @@ class ActorSpecification:
         """Specify `user_class`. Raises ConfigError if rayshot does not support an option."""
         module, name = user_class.__module__, user_class.__qualname__
         by_value = not _importable(module, name)
+        checked = check_options(options)
+        check_concurrency(user_class, checked)
         return cls(
             module,
             name,
             dump_class(user_class) if by_value else None,
             tuple(name for name in methods_of(user_class) if name not in HOOKS | hooks_of(user_class)),
-            check_options(options),
+            checked,
             version_of(user_class),
         )
 
@@ -83,6 +87,11 @@ class ActorSpecification:
         """How many calls of one driver may wait for their results; None: any number."""
         limit = self.options.get("max_pending_calls", -1)
         return None if limit == -1 else int(limit)
+
+    @property
+    def at_once(self) -> int:
+        """How many of its handlers may run at once, in turns; 1: each runs to its end before the next one begins."""
+        return int(self.options.get("max_concurrency", 1))
 
     @property
     def ray_options(self) -> dict[str, Any]:
@@ -128,6 +137,18 @@ class ActorSpecification:
             case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options), int(version)]:
                 return cls(module, name, class_pickle, tuple(methods), options, version)
         raise BadManifest("an actor's specification cannot be read")
+
+
+def check_concurrency(user_class: type, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if handlers of the class are to run at once and it has no `async def` method."""
+    at_once = options.get("max_concurrency", 1)
+    if at_once > 1 and not any(
+        inspect.iscoroutinefunction(getattr(user_class, name)) for name in methods_of(user_class)
+    ):
+        raise ConfigError(
+            f"max_concurrency={at_once} of {user_class.__qualname__}, which has no `async def` method: no snapshot can "
+            f"hold handlers on several threads; see {porting('max-concurrency')}"
+        )
 
 
 def check_class(user_class: type) -> type:

@@ -6,7 +6,7 @@ Snapshots have the classes here by name: keep them here.
 from typing import Any
 
 from rayshot.model.actor_class import actor
-from rayshot.model.loop_state import answers
+from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters
 

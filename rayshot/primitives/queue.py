@@ -13,7 +13,7 @@ from typing import Any
 
 from rayshot.model.actor_class import actor
 from rayshot.model.handle import ActorHandle
-from rayshot.model.loop_state import answers
+from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters
 

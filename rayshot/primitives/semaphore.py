@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from rayshot.model.actor_class import actor
-from rayshot.model.loop_state import answers
+from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters
 

@@ -1,7 +1,5 @@
 """The event loop of an actor on the fake: while it waits, others run, and its clock is that of the schedule."""
 
-import asyncio
-
 from rayshot.model.event_loop import ActorLoop
 from tests.fake.threads import schedule
 
@@ -22,13 +20,10 @@ class FakeLoop(ActorLoop):
             return ready
         plan = schedule()
         self._thread = plan.current
-        around = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)  # another process has its own, in the same thread of the system
         try:
             plan.park("its event loop", timeout)
         finally:
             self._thread = None
-            asyncio._set_running_loop(around)
         return poll(0)
 
     def _write_to_self(self):

@@ -5,6 +5,7 @@ rest, and hypothesis can make the list shorter. Time passes where nothing else c
 some seconds may also pass before.
 """
 
+import asyncio
 import heapq
 import random
 from collections.abc import Iterable
@@ -130,10 +131,15 @@ class Schedule:
         alarm = None
         if timeout_s is not None:
             alarm = self.at(self.now_s + max(0.0, timeout_s), lambda: self.wake(thread, ticket, answer=False))
-        if thread is self.main:
-            self._run_until(lambda: thread.answer is not None, what)
-        else:
-            self.greenlet.switch()
+        loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)  # other processes have theirs, in the same thread of the system
+        try:
+            if thread is self.main:
+                self._run_until(lambda: thread.answer is not None, what)
+            else:
+                self.greenlet.switch()
+        finally:
+            asyncio._set_running_loop(loop)
         if self.closed:
             raise GreenletExit
         if alarm is not None:

@@ -234,7 +234,7 @@ def test_a_snapshot_holds_the_answer_with_which_the_next_pass_begins_as_a_messag
     trainer.fit.tell()
     cluster.settle()
     with monkeypatch.context() as patch:
-        patch.setattr(Suspension, "_must_end", lambda _self: None)
+        patch.setattr(Suspension, "must_end", lambda _self: None)
         may_pass = Suspension._may_pass
         patch.setattr(Suspension, "_may_pass", lambda self, may_begin: may_pass(self, may_begin) and None)
         rollouts.put("poison")

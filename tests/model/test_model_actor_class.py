@@ -19,7 +19,6 @@ from tests.model.workloads import Account, Configured, Registered, Registry
 from tests.protocol.test_protocol_identity import NAMES
 
 REFUSED = [
-    ({"max_concurrency": 2}, r"one at a time.*docs/porting\.md#max-concurrency"),
     ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
     ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*docs/porting\.md#placement-options"),
     ({"placement_group_bundle_index": 2}, r"docs/porting\.md#placement-options"),
@@ -35,7 +34,6 @@ REFUSED = [
     ({"resources": {"a": (1, 2)}}, "plain numbers and texts"),
 ]
 HARMLESS = [
-    {"max_concurrency": 1},
     {"max_restarts": 0, "max_task_retries": 0},
     {"lifetime": None},
     {"lifetime": "non_detached"},

@@ -203,16 +203,16 @@ def test_timers_become_messages_to_oneself_in_the_order_they_are_due(running):
     current().after(3, account.note, "late")
     current().after(1, account.note, "soon", [1])
     current().after(1, account.note, "soon too")
-    assert running.cell.next_due() == 1
-    assert running.cell.take_due() == []
+    assert running.cell.timers.next_due() == 1
+    assert running.cell.timers.take_due() == []
     running.now = 2
-    running.receive(*running.cell.take_due())
+    running.receive(*running.cell.timers.take_due())
     assert account.log == [("soon", [1]), ("soon too",)]
-    assert running.cell.next_due() == 3
+    assert running.cell.timers.next_due() == 3
     running.now = 3
-    running.receive(*running.cell.take_due())
+    running.receive(*running.cell.timers.take_due())
     assert account.log[2:] == [("late",)]
-    assert running.cell.next_due() is None
+    assert running.cell.timers.next_due() is None
 
 
 def test_a_timer_keeps_its_remaining_time_over_a_snapshot(running):
@@ -223,10 +223,10 @@ def test_a_timer_keeps_its_remaining_time_over_a_snapshot(running):
     moved = running.moved()
     moved.now = 0
     assert sorted(timer.due for timer in moved.cell.timers) == [0, 6]
-    moved.receive(*moved.cell.take_due())
+    moved.receive(*moved.cell.timers.take_due())
     assert moved.cell.instance.log == [("overdue",)]
     moved.now = 6
-    moved.receive(*moved.cell.take_due())
+    moved.receive(*moved.cell.timers.take_due())
     assert moved.cell.instance.log == [("overdue",), ("later",)]
 
 
@@ -243,7 +243,7 @@ def test_a_timer_in_the_past_or_at_no_time_is_refused(running, seconds):
     account = running.construct(Account)
     with pytest.raises(ConfigError, match="0 or more"):
         current().after(seconds, account.deposit, 1)
-    assert running.cell.next_due() is None
+    assert running.cell.timers.next_due() is None
 
 
 # Current ------------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_a_thread_that_was_given_the_surroundings_may_read_them_and_do_nothing(r
     for action in (here.snapshot, here.exit, lambda: here.after(1.0, account.deposit, 1)):
         with pytest.raises(OutsideHandler, match="on the handler's own thread"):
             in_thread(action).result()
-    assert (running.requests, running.cell.next_due()) == ([], None)
+    assert (running.requests, running.cell.timers.next_due()) == ([], None)
 
 
 # State --------------------------------------------------------------------------------------------------------------

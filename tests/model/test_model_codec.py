@@ -209,7 +209,7 @@ def test_a_message_over_the_limit_is_refused_at_the_call_and_not_enqueued(world,
     assert raised.value.evidence["size_bytes"] > 1000
     with pytest.raises(MessageTooLarge):
         bob.keep.remote(value)
-    assert (world.sent.get("bob", []), world.cell.now.open_calls) == ([], [])
+    assert (world.sent.get("bob", []), world.cell.open_calls) == ([], [])
     bob.keep.tell("x" * 900)
     assert len(world.sent["bob"]) == 1
 
@@ -238,4 +238,4 @@ def test_what_cannot_be_pickled_is_refused_with_its_path_and_not_enqueued(world)
     with pytest.raises(MessageNotSerializable, match=r"\.keep\['kwargs'\]\['account'\]\.lock") as raised:
         bob.keep.tell(account=account)
     assert raised.value.evidence == {"path": ".keep['kwargs']['account'].lock", "method": "keep"}
-    assert (world.sent.get("bob", []), world.cell.now.open_calls) == ([], [])
+    assert (world.sent.get("bob", []), world.cell.open_calls) == ([], [])

@@ -65,7 +65,7 @@ def test_then_is_said_once(world, asker):
 
 def test_then_is_said_in_the_handler_that_made_the_call(world, asker):
     reply = ask(world)
-    world.cell.now.open_calls.clear()  # as when the handler ends
+    world.cell.open_calls.clear()  # as when the handler ends
     with pytest.raises(ConfigError, match="in the handler that made the call"):
         reply.then(asker.on_result)
     assert world.cell.state()["calls"] == {}

@@ -52,7 +52,7 @@ class World:
             raise durable_inside(self.cell.name, receiver)
         call = OpenCall(tell)
         self.channel(receiver).append(call)
-        self.cell.now.open_calls.append(call)
+        self.cell.open_calls.append(call)
         return Reply(self.cell, call, receiver)
 
     def is_there(self, name):
@@ -101,7 +101,7 @@ class World:
                 self.cell.handle(fields)
             finally:
                 enter(before)
-                self.cell.now.open_calls.clear()
+                self.cell.open_calls.clear()
 
     def tell(self, method, *args, **kwargs):
         """Let the cell process a tell."""

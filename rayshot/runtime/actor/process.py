@@ -57,6 +57,13 @@ class Waits(Protocol):
         """The file and the line where a handler waits; "" if none waits."""
 
 
+class Passes(Protocol):
+    """How one of several handlers waits at the top of its loop; see `interleaving`."""
+
+    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
+        """See CellPort."""
+
+
 class ActorProcess:
     """One actor's process with its parts: `runner`, `channels`, `recording`, and the functions for the user's code.
 
@@ -89,7 +96,8 @@ class ActorProcess:
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes, self.cell.owed)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.suspension: Waits
-        """Set by the worker, on whose thread handlers wait."""
+        self.interleaving: Passes
+        """Both are set by the worker, on whose thread handlers wait."""
         self.failure: str | None = None
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
@@ -143,7 +151,7 @@ class ActorProcess:
             return Reply(self.cell, None, receiver)
         call = OpenCall(tell)
         channel.append_open(call)
-        self.cell.now.open_calls.append(call)
+        self.cell.open_calls.append(call)
         self.runner.interrupted = True
         return Reply(self.cell, call, receiver)
 
@@ -166,6 +174,8 @@ class ActorProcess:
     def message_now(self) -> bytes | None:
         """See CellPort."""
         mailbox, number = self.channels.mailbox, self.cell.number_now()
+        if self.cell.at_once > 1:
+            return self.cell.now.message
         return None if self.cell.now.slots else mailbox.current_message(number)
 
     def sent_so_far(self) -> int:
@@ -176,6 +186,10 @@ class ActorProcess:
     def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort."""
         return self.suspension.await_pass(may_begin)
+
+    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
+        """See CellPort."""
+        return self.interleaving.pass_begins(may_begin)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -274,7 +288,7 @@ class ActorProcess:
         runner = self.runner
         with runner.lock:
             runner.at_rest.clear()
-            if self.tracing.is_so(full):
+            if self.tracing.is_so(full) or self.cell.at_once > 1:  # a trace tells of one handler at a time
                 return True
             runner.at_rest.append(lambda: self.tracing.switch(full, self.channels.out))  # a batch is traced whole
             runner.wake.notify()

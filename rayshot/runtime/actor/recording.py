@@ -152,6 +152,11 @@ class Recording:
             self._channels.flush()  # finds receivers that are not connected, for the markers
         failpoint("after_record")
 
+    @property
+    def is_due(self) -> bool:
+        """Whether something is to be done here as soon as no handler runs."""
+        return bool(self.requested or self.pauses or self.next_capture() is not None)
+
     def _interrupt(self) -> None:
         self._runner.interrupted = True
         self._runner.wake.notify()
@@ -193,8 +198,8 @@ class Recording:
             self._channels.flush()
 
     def stop_aligning(self) -> None:
-        """If the actor is held, or loops, what stands before a marker may never be handled: wait for no markers."""
-        if self._runner.held or self._cell.now.loop is not None:
+        """If the actor is held, or may loop, what stands before a marker may never be handled: wait for no markers."""
+        if self._runner.held or self._cell.at_once > 1 or self._cell.now.loop is not None:
             for snapshot in self._unrecorded:
                 if snapshot.mode == ALIGNED:
                     self._runner.handle(AlignmentTimedOut(snapshot))
@@ -264,6 +269,7 @@ class Recording:
                 self._coordinator.announce.remote(snapshot, runner.name, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self.captures.pop(snapshot, None)
+                self.pauses = [one for one in self.pauses if one != snapshot]
                 self.deliveries.forget(snapshot)
                 self._channels.release()
                 runner.notify()  # an aligned snapshot may have held messages back

@@ -16,6 +16,7 @@ from rayshot.errors import RayshotError, SystemDown
 from rayshot.format.codec import END
 from rayshot.model.calls import EXPIRE, Answer, Interruption, LoopEnded, Question, no_answer, not_answered
 from rayshot.model.cell import Cell
+from rayshot.model.handling import LoopState
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.recording import Recording
@@ -93,6 +94,8 @@ class Suspension:
         """What the tasks of an `async def` handler wait for."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop on which they wait, until it is told that there is something new. Under the lock."""
+        self._serves: Callable[[], None] | None = None
+        """Several handlers run at once: called on their loop when something is new."""
         self._looks_on: asyncio.AbstractEventLoop | None = None
         """The loop with a timer for the next look."""
 
@@ -112,17 +115,19 @@ class Suspension:
     @property
     def may_begin(self) -> int:
         """How many messages, or passes of a loop, could begin if nothing held the actor. Under the lock."""
+        if self._cell.at_once > 1:
+            loops = [one.loop for one in tuple(self._cell.parking.handlers)]
+            return len(self._channels.mailbox) + sum(loop is not None and _is_there(loop) for loop in loops)
         loop = self._cell.now.loop
-        if loop is None:
-            return len(self._channels.mailbox)
-        return int(loop.question.is_answered if loop.question is not None else loop.due is not None)
+        return len(self._channels.mailbox) if loop is None else int(_is_there(loop))
 
     def handler_ended(self) -> None:
         """Nobody waits any more: not even a task that its handler has left behind."""
         self._awaited.clear()
         with self._runner.lock:
             self._recording.resume_all()
-            self._listen(None)
+            if not self._serves:
+                self._listen(None)
 
     # A plain handler -------------------------------------------------------------------------------------------
 
@@ -172,6 +177,15 @@ class Suspension:
             self._end(question)
         self._goes_on()
 
+    def serve(self, news: Callable[[], None] | None) -> None:
+        """Several handlers run at once from now on: call `news` on their loop when something is new. None: no more."""
+        self._serves = news
+        self._watch = None  # it watches one handler at a time
+
+    def listen(self) -> None:
+        """Wake the loop that runs when there is something new, once. Under the lock."""
+        self._listen(asyncio.get_running_loop())
+
     def _listen(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Wake this loop when there is something new. Under the lock."""
         self._loop = loop
@@ -180,12 +194,14 @@ class Suspension:
     def _wake_loop(self) -> None:
         """Something has arrived, or the process takes no messages any more. On any thread, under the lock."""
         loop = self._loop
-        self._listen(None)
+        self._loop = self._runner.hear_news = None
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._wake_tasks)
 
     def _wake_tasks(self) -> None:
+        if self._serves is not None:
+            self._serves()
         error = None
         with self._runner.lock:
             if not self._recording.is_suspended:
@@ -238,7 +254,7 @@ class Suspension:
     def _end(self, *questions: Question) -> None:
         with self._runner.lock:
             self._recording.resume(*(one.callee for one in questions))
-            if not self._recording.is_suspended:
+            if not (self._recording.is_suspended or self._serves):
                 self._listen(None)
 
     def _hand_over(self) -> None:
@@ -246,6 +262,7 @@ class Suspension:
         assert runner.lock.locked()
         if runner.down is not None:
             raise Interruption
+        self._channels.mailbox.watch()  # another handler may have begun since
         tracer = self._tracing.tracer
         for sender, number, (kind, *fields), slots in self._channels.answers(self._looked_at):
             if kind == END:
@@ -255,7 +272,7 @@ class Suspension:
             loop = self._cell.now.loop
             if loop is not None and loop.question is not None and call_id == loop.question.call_id:
                 self._of_pass = sender, number
-            elif loop is not None and not any(call_id in one.missing for one in self._cell.gatherings):
+            elif self._loops and not any(call_id in one.missing for one in self._cell.gatherings):
                 self._spent[sender].add(number)
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
@@ -266,6 +283,11 @@ class Suspension:
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
                 question.outcome = False, as_rays(not_answered(question.callee))
+
+    @property
+    def _loops(self) -> bool:
+        """Whether a method may be in a loop."""
+        return self._cell.at_once > 1 or self._cell.now.loop is not None
 
     # A method that loops ---------------------------------------------------------------------------------------
 
@@ -281,7 +303,7 @@ class Suspension:
         if self._await_between(lambda: self._may_pass(may_begin)) is None:
             raise Interruption
         with self._runner.lock:
-            if self._must_end():
+            if self.must_end():
                 raise LoopEnded
         loop = self._cell.now.loop
         assert loop is not None
@@ -308,11 +330,12 @@ class Suspension:
             self._pass_over()
 
     def _pass_over(self) -> None:
+        mailbox = self._channels.mailbox
         for sender, numbers in self._spent.items():
-            if numbers:
-                self._channels.mailbox.pass_over(sender, numbers)
+            if numbers and (mailbox.current is None or mailbox.current.sender != sender):
+                mailbox.pass_over(sender, numbers)
 
-    def _must_end(self) -> bool:
+    def must_end(self) -> bool:
         """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""
         mailbox, name = self._channels.mailbox, self._runner.name
         processed = mailbox.received()
@@ -325,20 +348,28 @@ class Suspension:
 
     def _may_pass(self, may_begin: Callable[[], bool]) -> bool | None:
         """Whether the next pass begins, or the loop ends; None if it waits. Under the lock."""
-        runner, loop = self._runner, self._cell.now.loop
+        loop = self._cell.now.loop
         assert loop is not None
-        if runner.loading:
+        if self._runner.loading:
             return None
+        self.take_answers()
+        return self.passes(loop, may_begin)
+
+    def take_answers(self) -> None:
+        """Loops are at their tops: hand over the answers that are here, which are handled so. Under the lock."""
         self._recording.stop_aligning()
         self._hand_over()
         self._pass_over()
-        if self._must_end():
+
+    def passes(self, loop: LoopState, may_begin: Callable[[], bool]) -> bool | None:
+        """As `_may_pass`, for one of several loops. Under the lock."""
+        if self.must_end():
             return True
         if not may_begin():
             if loop.question is not None:
                 self._look(time.monotonic(), [loop.question.callee])
             return None
-        if runner.held:
+        if self._runner.held:
             if not self._concluding.breathes:
                 return None
             self._concluding.begins()
@@ -395,6 +426,11 @@ class Suspension:
                 self._runner.notify()
         if warn_of is not None and not ended:
             log.warning("%s: a handler waits (%s): %s", self._runner.name, warn_of, self._channels.tell_chain(callees))
+
+
+def _is_there(loop: LoopState) -> bool:
+    """Whether what the next pass waits for is there, or will come by itself."""
+    return loop.question.is_answered if loop.question is not None else loop.due is not None
 
 
 def _place(frame: FrameType | None) -> tuple[str, int]:

@@ -17,12 +17,13 @@ from rayshot.model.calls import Interruption, LoopBegunAnew, LoopEnded
 from rayshot.model.configuration import ANEW
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.handling import LoopState
 from rayshot.model.hook_calls import does_not_end, tell_of_restore, tell_of_rollback
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
-from rayshot.model.loop_state import LoopState
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
+from rayshot.runtime.actor.interleaving import Interleaving
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.poison_watch import PoisonWatch
 from rayshot.runtime.actor.process import ActorProcess
@@ -37,6 +38,7 @@ UNREADY_AT_END_S = 30.0
 """An actor that ends waits so many seconds for objects that it sent to get ready."""
 RESTORE_S = 60.0
 """The hook `on_restore` has so many seconds: all others wait for it."""
+NOTHING = Frame(0, 0, b"")
 log = logging.getLogger("rayshot")
 T = TypeVar("T")
 
@@ -71,6 +73,7 @@ class Worker:
         self._throws_frames_away = process.identity.loops == ANEW
         self._is_anew = False
         """Whether the frame of a method that loops was begun anew, and has made no pass."""
+        process.interleaving = self._interleaving = Interleaving(process, self._suspension, self)
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
@@ -120,7 +123,9 @@ class Worker:
         self._cell.coroutines.enter()
         try:
             while (delivery := self._next()) is not None:
-                if self._poison_watch is None:
+                if self._cell.at_once > 1 and self._cell.born:
+                    self._interleaving.serve(delivery)
+                elif self._poison_watch is None:
                     self._handle_all(delivery)
                 else:
                     self._handle_watched(self._poison_watch, delivery)
@@ -151,15 +156,17 @@ class Worker:
 
     def _next(self) -> Delivery | None:
         """The next messages to handle. Returns None when the process is down."""
-        return self._await_between(self._take)
+        return self._await_between(self.take)
 
-    def _take(self) -> Delivery | None:
+    def take(self) -> Delivery | None:
         """The messages that may be handled now. Under the lock."""
         runner, channels, concluding = self._runner, self._channels, self._concluding
         if runner.loading:
             return None
         if self._cell.now.loop is not None:
             return self._begin_loop_anew(self._cell.now.loop)
+        if self._cell.parking.before:
+            return Delivery("", NOTHING)
         if not channels.mailbox:
             return None
         limits, mailbox = channels.limits(), channels.mailbox
@@ -169,7 +176,7 @@ class Worker:
         delivery = take(limits)
         if delivery is None:
             return None
-        one = (runner.held and concluding.begins()) or self._poison_watch is not None
+        one = (runner.held and concluding.begins()) or self._poison_watch is not None or not self._cell.born
         return mailbox.cut_to_one() if one else delivery
 
     def _await_between(self, take: Callable[[], T | None]) -> T | None:
@@ -177,42 +184,55 @@ class Worker:
 
         `take` is called under the lock when something may be new.
         """
-        runner, recording, concluding = self._runner, self._recording, self._concluding
         while True:
-            if runner.interrupted:
-                self._between_handlers()
-            elif recording.captures:  # an aligned snapshot, which may be aligned by now
-                recording.record_all()
-            self._fire_timers()
-            if self._cell.gatherings:
-                self._suspension.end_forwarded()
-            with runner.lock:
-                if runner.down is not None:
-                    return None
-                if runner.interrupted:
-                    continue
-                if runner.held:
-                    concluding.expire()
-                if runner.at_rest:
-                    runner.at_rest.pop()()
-                if (taken := take()) is not None:
-                    return taken
-                recording.forget_overdue()
-                if runner.held:
-                    concluding.rests()
-                self._channels.boarding.close()
-                runner.idle = True
-                runner.wake.wait(self._patience())
-                runner.idle = False
+            if (taken := self.turn(take, self._runner.wake.wait)) is not None:
+                return taken
+            if self._runner.down is not None:
+                return None
+
+    def turn(
+        self, take: Callable[[], T | None], rest: Callable[[float | None], object], *, is_between: bool = True
+    ) -> T | None:
+        """Do what waits, and return what `take` gives; if it gives nothing, call `rest` with seconds to wait at most.
+
+        Both are called under the lock. Unless `is_between`, handlers run: what waits for their end is left.
+        """
+        runner, recording, concluding = self._runner, self._recording, self._concluding
+        if is_between and runner.interrupted:
+            self._between_handlers()
+        elif is_between and recording.captures:  # an aligned snapshot, which may be aligned by now
+            recording.record_all()
+        self._fire_timers()
+        if self._cell.gatherings:
+            self._suspension.end_forwarded()
+        with runner.lock:
+            if runner.down is not None or (runner.interrupted and is_between):
+                return None
+            if runner.held:
+                concluding.expire()
+            if runner.at_rest and is_between:
+                runner.at_rest.pop()()
+            if (taken := take()) is not None:
+                return taken
+            recording.forget_overdue()
+            if runner.held and is_between:
+                concluding.rests()
+            self._channels.boarding.close()
+            runner.idle = is_between
+            rest(self._patience())
+            runner.idle = False
+        return None
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
-        timer = None if self._runner.loading else self._cell.next_due()  # none fires while others load
+        timer = None if self._runner.loading else self._cell.timers.next_due()  # none fires while others load
         loop = self._cell.now.loop
         looks = self._cell.gatherings or (loop is not None and loop.question is not None)
-        look = time.monotonic() + LOOK_S if looks else None
         next_pass = None if loop is None or self._runner.held or self._runner.loading else loop.due
+        if self._cell.parking.handlers:
+            looks, next_pass = True, self._interleaving.next_pass_due()
+        look = time.monotonic() + LOOK_S if looks else None
         times = timer, self._recording.deliveries.next_deadline(), held_until, look, next_pass
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
@@ -220,7 +240,7 @@ class Worker:
     def _fire_timers(self) -> None:
         process, runner = self._process, self._runner
         if self._cell.timers and not runner.loading and not runner.ending:
-            for message in self._cell.take_due():
+            for message in self._cell.timers.take_due():
                 try:
                     process.channel(process.name).append(message)
                 except SystemDown:  # a stop can come at any time, and no timer fires after it
@@ -256,7 +276,7 @@ class Worker:
                 if runner.down is not None and isinstance(error, SystemDown | Interruption):
                     mailbox.position = number
                     return  # the handler tried to send after a stop, or was interrupted
-                self._failed(delivery.sender, number, message, error)
+                self.failed(delivery.sender, number, message, error)
                 runner.interrupted |= cell.now.loop is not None  # it may have failed before its first pass
             if runner.interrupted:
                 if runner.ending:
@@ -383,7 +403,7 @@ class Worker:
             channels.connect_all()
         if recording.is_suspended:  # a task that waited was given up
             self._suspension.handler_ended()
-        if self._cell.now.open_calls:
+        if self._cell.open_calls:
             self._cell.ask()
             channels.settle_calls()
         if recording.captures or recording.requested:
@@ -469,7 +489,8 @@ class Worker:
             for channel in self._channels.out.values():
                 channel.give_up_unready(why)
 
-    def _failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
+    def failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
+        """The handler of this message has raised."""
         process = self._process
         report = "".join(traceback.format_exception(error))
         if not self._cell.born:

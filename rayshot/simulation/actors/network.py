@@ -199,7 +199,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def on_fire(self, process: SimulatedActor) -> None:
         """Fire the next timer of an actor; time moves to the moment when it was due."""
-        due = process.cell.next_due()
+        due = process.cell.timers.next_due()
         if due is not None:
             self.now = max(self.now, due)
             self.note(f"a timer of {process.name} fires at {self.now:g} s")

@@ -105,7 +105,7 @@ class ActorSchedule:
         return True
 
     def _may_fire(self, process: SimulatedActor, horizon: float) -> bool:
-        due = process.cell.next_due()
+        due = process.cell.timers.next_due()
         may_fire = due is not None and due <= horizon and not (process.machine.paused or process.ending)
         return may_fire and self.actors.is_at_work(process)
 

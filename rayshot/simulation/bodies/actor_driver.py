@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from rayshot.errors import ActorExited, ConfigError, StaleHandle
+from rayshot.errors import ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
-from rayshot.model.calls import sendable
+from rayshot.model.calls import not_answered, sendable
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
@@ -190,7 +190,7 @@ class ActorDriver(SimulatedDriver):
                 "snapshot sees. Give the actor a handle as an argument"
             )
         if receiver in self.ended:
-            raise _ended(receiver)
+            raise not_answered(receiver)
         mentioned, self._mentioned = frozenset(self._mentioned), set()
         if mentioned:
             self.tell(ActorsMentioned(receiver, self.sent(receiver) + 1, mentioned))
@@ -262,8 +262,4 @@ class ActorDriver(SimulatedDriver):
         """Note that a message of this driver has no effect; if it is a call, its Future learns this."""
         fields = next(self.codec.unpacker(message))
         if fields[0] == CALL and fields[1] in self._futures:
-            self._futures[fields[1]].settle(_ended(receiver), ok=False)
-
-
-def _ended(name: str) -> ActorExited:
-    return ActorExited(f"actor {name!r} ended", actor=name)
+            self._futures[fields[1]].settle(not_answered(receiver), ok=False)

@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-from rayshot.errors import ActorDied, OutsideHandler
+from rayshot.errors import ActorDied, ConfigError, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
 from rayshot.model.calls import EXPIRE, LoopBegunAnew, LoopEnded, OpenCall, Question, encode_reply, no_answer
@@ -154,7 +154,7 @@ class SimulatedActor(Process):
             raise durable_inside(self.name, receiver)
         call = OpenCall(tell)
         self.send(receiver, call)
-        self.cell.now.open_calls.append(call)
+        self.cell.open_calls.append(call)
         return Reply(self.cell, call, receiver)
 
     def spawn(
@@ -205,6 +205,10 @@ class SimulatedActor(Process):
         """See CellPort."""
         self.leave_all()
         return self.suspension.await_pass(may_begin)
+
+    def pass_begins(self, may_begin: Callable[[], bool]) -> NoReturn:
+        """See CellPort."""
+        raise AssertionError(may_begin)
 
     def at_top(self, *, is_timed: bool) -> None:
         """Tell the world that a method is at the top of a pass of its loop."""
@@ -386,6 +390,8 @@ class SimulatedActor(Process):
         return self._handle(loop.sender, loop.message, loop.number)
 
     def _handle(self, sender: str, message: bytes, number: int) -> str:
+        if self.cell.at_once > 1:
+            raise ConfigError(f"{self.name}: a simulated world runs one handler at a time: leave max_concurrency out")
         self._message, was_born = message, self.cell.born
         found: list[BaseException | None] = []
         self._ending_handler = lambda: self._handled(sender, number, message, found[0], was_born=was_born)
@@ -452,7 +458,7 @@ class SimulatedActor(Process):
 
     def fire(self) -> None:
         """Fire the timers that are due: each sends its message to this actor."""
-        messages = self.cell.take_due()
+        messages = self.cell.timers.take_due()
         self._send_all([(self.name, message) for message in messages])
         self.world.wake(self)
 

@@ -1,0 +1,128 @@
+"""Which methods may be marked with `@rayshot.waits_first`, and where they stand in their first waits."""
+
+import asyncio
+
+import pytest
+
+import rayshot
+from rayshot.errors import ConfigError
+from rayshot.model.waits_first import first_waits
+
+
+class Shapes:
+    async def an_event(self):
+        await self.event.wait()
+        self.done += 1
+
+    async def a_condition(self):
+        async with self.lock:
+            while not self.items and self.running:
+                await self.changed.wait()
+            self.taken += 1
+            return self.items.popleft()
+
+    async def a_condition_with_len(self):
+        async with self.lock:
+            while len(self.items) >= self.size:
+                await self.changed.wait()
+            self.items.append(1)
+            self.changed.notify_all()
+
+    async def in_time(self):
+        await asyncio.wait_for(self.event.wait(), self.seconds)
+        self.done += 1
+
+    async def one_of_two(self):
+        if self.first:
+            await self.event.wait()
+        else:
+            await self.other.wait()
+        self.done += 1
+
+    async def two(self):
+        await self.event.wait()
+        await self.other.wait()
+        self.done += 1
+
+
+class Wrong:
+    async def counts_above(self):
+        self.done += 1
+        await self.event.wait()
+
+    async def calls_above(self):
+        self.prepare()
+        await self.event.wait()
+
+    async def pops_above(self):
+        item = self.items.pop()
+        await self.event.wait()
+        return item
+
+    async def sets_an_item_above(self):
+        self.items[0] = 1
+        await self.event.wait()
+
+    async def waits_for_nothing(self):
+        return 1
+
+    async def comes_again(self):
+        while True:
+            await self.event.wait()
+            self.done += 1
+
+
+def methods(of):
+    return [one for name, one in vars(of).items() if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("method", methods(Shapes), ids=lambda one: one.__name__)
+def test_what_changes_nothing_before_its_first_wait_may_be_marked(method):
+    assert rayshot.waits_first(method) is method
+
+
+@pytest.mark.parametrize("method", methods(Wrong), ids=lambda one: one.__name__)
+def test_what_may_have_changed_the_state_may_not(method):
+    with pytest.raises(ConfigError, match=rf"{method.__name__} is marked with @rayshot.waits_first, and something"):
+        rayshot.waits_first(method)
+
+
+def test_a_plain_function_may_not():
+    with pytest.raises(ConfigError, match="is for `async def` methods"):
+        rayshot.waits_first(len)
+
+
+class Gate:
+    """Whoever comes through waits, unless it is open."""
+
+    def __init__(self, *, is_open):
+        self.is_open = is_open
+
+    def __await__(self):
+        if not self.is_open:
+            yield
+
+    def wait(self):
+        return self
+
+
+class Stands:
+    def __init__(self):
+        self.event, self.other, self.done = Gate(is_open=True), Gate(is_open=False), 0
+
+    async def behind(self):
+        await self.event.wait()
+        self.done += 1
+        await self.other.wait()
+
+    async def chain(self):
+        await self.event.wait()
+        await self.other.wait()
+
+
+@pytest.mark.parametrize(("method", "is_first"), [("behind", False), ("chain", True)])
+def test_a_wait_behind_a_change_is_no_first_one_also_if_none_before_it_lasted(method, is_first):
+    coroutine = getattr(Stands(), method)()
+    coroutine.send(None)
+    assert (coroutine.cr_frame.f_lasti in first_waits(coroutine.cr_code)) is is_first
+    coroutine.close()
