@@ -175,6 +175,9 @@ class Cell:
 
     def park(self, now: Handling) -> None:
         """A state has this handler until `parking.go_on`."""
+        if now.loop is None:
+            assert now.message is not None, "who begins it keeps it"
+            now.loop = LoopState(now.sender, now.number, now.message)
         self.may_be_in_state()
         self.parking.park(now)
 

@@ -100,9 +100,7 @@ class Parking:
 
     def park(self, now: Handling) -> None:
         """From now on a state has this handler, until it goes on."""
-        if now.loop is None:
-            assert now.message is not None, "who begins it keeps it"
-            now.loop = LoopState(now.sender, now.number, now.message)
+        assert now.loop is not None, "a state needs its message"
         self.handlers.append(now)
         self.changed()
 

@@ -4,14 +4,13 @@ import asyncio
 import dis
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from functools import cache, partial
+from functools import cache
 from types import CodeType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from rayshot.errors import ConfigError, LoopNotRepeatable
-from rayshot.model.code_flow import Flow, reached
 from rayshot.model.handling import Handling, Parking
-from rayshot.model.loop_check import has_loop
+from rayshot.model.loop_check import Flow, has_loop, reached
 
 _MARK = "__rayshot_waits_first__"
 _CHANGES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "STORE_SLICE"}) | frozenset(
@@ -148,44 +147,48 @@ def watching(cell: Parks, user_class: type, method: str, handler: F) -> F | Call
     return lambda *args, **kwargs: _Watched(cell, handler(*args, **kwargs), waits_first=first)
 
 
-class _Watched(Awaitable[Any]):
-    def __init__(self, cell: Parks, handler: Coroutine[Any, Any, Any], waits_first: bool) -> None:  # noqa: FBT001
-        self._cell, self._handler = cell, handler
-        self._waits_first = waits_first
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        cell, now, handler = self._cell, self._cell.now, self._handler
-        now.done_above = cell.done_so_far()
+class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
+    def __init__(self, cell: Parks, handler: Coroutine[Any, Any, Any], *, waits_first: bool) -> None:
+        self._cell, self._handler, self._now = cell, handler, cell.now
         code: CodeType | None = getattr(handler, "cr_code", None)
-        waits = first_waits(code) if self._waits_first and now.message is not None and code else frozenset()
-        waits_first = bool(waits)
-        step: Callable[[], Any] = partial(handler.send, None)
-        while True:
-            try:
-                waits_for = step()
-            except StopIteration as end:
-                return end.value
-            may_park = waits_first or not now.is_in_loop
-            done = cell.done_so_far() if may_park else 0
-            if waits_first:
-                waits_first = handler.cr_frame.f_lasti in waits  # type: ignore[attr-defined]  # it is suspended
-                if waits_first:
-                    if done != now.done_above:
-                        handler.close()
-                        raise LoopNotRepeatable(
-                            f"{code.co_qualname if code else handler}, marked with @rayshot.waits_first, has sent, "
-                            "asked, made or set for later something before its first wait is over, and a restore, "
-                            "which begins it anew, would do it twice. Do it behind the wait"
-                        )
-                    cell.park(now)
-            try:
-                value = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is the handler's
-                step = partial(handler.throw, error)
-            else:
-                step = partial(handler.send, value)
-            if may_park:
-                now.done_above += cell.done_so_far() - done  # what others did meanwhile
-            if waits_first:
-                cell.parking.go_on(now)
-                now.loop = None
+        self._waits = first_waits(code) if waits_first and self._now.message is not None and code else frozenset()
+        self._done = self._now.done_above = cell.done_so_far()
+
+    def __await__(self) -> Self:
+        return self
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._handler.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(self._handler.throw, *error)
+
+    def _step(self, step: Callable[..., Any], *args: Any) -> Any:
+        cell, now = self._cell, self._now
+        may_park = bool(self._waits) or not now.is_in_loop
+        if may_park:
+            now.done_above += cell.done_so_far() - self._done  # what others did meanwhile
+        if self._waits:
+            cell.parking.go_on(now)
+            now.loop = None
+        waits_for = step(*args)
+        if may_park:
+            self._done = cell.done_so_far()
+        if self._waits:
+            self._stands()
+        return waits_for
+
+    def _stands(self) -> None:
+        """The handler waits: a state has it, if that is a first wait."""
+        frame = self._handler.cr_frame  # type: ignore[attr-defined]  # it is a coroutine
+        if frame.f_lasti not in self._waits:
+            self._waits = frozenset()
+            return
+        if self._done != self._now.done_above:
+            self._handler.close()
+            raise LoopNotRepeatable(
+                f"{frame.f_code.co_qualname}, marked with @rayshot.waits_first, has sent, asked, made or set for later "
+                "something before its first wait is over, and a restore, which begins it anew, would do it twice. Do "
+                "it behind the wait"
+            )
+        self._cell.park(self._now)

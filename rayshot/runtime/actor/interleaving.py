@@ -196,17 +196,16 @@ class Interleaving:
     def _begin(self, handling: Handling, fields: list[Any]) -> None:
         context = contextvars.copy_context()
         context.run(handling_here.set, handling)
-        try:
-            result = context.run(self._cell.handle, fields)
-        except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
-            self._ended(handling, fields, error)
-            return
-        if isinstance(result, Coroutine):
-            task = context.run(asyncio.get_running_loop().create_task, result)
-            self._running[task] = handling, fields
-            if self._worker.handling is None:
-                self._worker.handling = fields
-            task.add_done_callback(self._done)
+        task = context.run(asyncio.get_running_loop().create_task, self._handle(fields))
+        self._running[task] = handling, fields
+        task.add_done_callback(self._done)
+        if self._worker.handling is None:
+            self._worker.handling = fields
+
+    async def _handle(self, fields: list[Any]) -> None:
+        handler = self._cell.handle(fields)
+        if isinstance(handler, Coroutine):
+            await handler
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         handling, fields = self._running.pop(task)
@@ -214,14 +213,10 @@ class Interleaving:
         self._show()
         self._tops.pop(handling, None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None:
-            self._ended(handling, fields, error)
+        if error is not None and self._runner.down is None:
+            self._worker.failed(handling.sender, handling.number, fields, error)
         self._runner.interrupted = True  # maybe something waits for the end of a handler
         self._wake()
-
-    def _ended(self, handling: Handling, fields: list[Any], error: BaseException) -> None:
-        if self._runner.down is None:
-            self._worker.failed(handling.sender, handling.number, fields, error)
 
     # Loops -----------------------------------------------------------------------------------------------------
 

@@ -458,8 +458,7 @@ class SimulatedActor(Process):
 
     def fire(self) -> None:
         """Fire the timers that are due: each sends its message to this actor."""
-        messages = self.cell.timers.take_due()
-        self._send_all([(self.name, message) for message in messages])
+        self._send_all([(self.name, message) for message in self.cell.timers.take_due()])
         self.world.wake(self)
 
     def expire(self, key: tuple[str, int]) -> None:
