@@ -330,8 +330,6 @@ class Replay:
         """See CellPort."""
         raise Unproved(f"{self.name} loops, which is not replayed: {may_begin}")
 
-    pass_begins = await_pass
-
     def request_snapshot(self) -> None:
         """See CellPort: the snapshot was already taken."""
 

@@ -1,6 +1,6 @@
 """What belongs to one handler of an actor, and not to the actor."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ class Parking:
     """Of an actor whose handlers run at once: those of which a state has their messages, as they have done nothing yet.
 
     `methods` are those whose handlers may be so. `before` are those that the loaded state had, and that were not begun
-    anew yet. `changed` is called when a handler is parked, or goes on.
+    anew yet. `changed` is called when a handler is parked, or goes on. `pass_begins(may_begin)` is as
+    `CellPort.await_pass`, for the one of several handlers that runs; None where only one runs at a time.
     """
 
     def __init__(self) -> None:
@@ -97,6 +98,7 @@ class Parking:
         self.handlers: list[Handling] = []
         self.before: list[LoopState] = []
         self.changed: Callable[[], None] = lambda: None
+        self.pass_begins: Callable[[Callable[[], bool]], Awaitable[None]] | None = None
 
     def park(self, now: Handling) -> None:
         """From now on a state has this handler, until it goes on."""

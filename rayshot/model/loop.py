@@ -51,7 +51,8 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             return self.__next__()
         loop = self._come_to_top(cell)
         cell.park(cell.now)
-        await cell.port.pass_begins(lambda: _may_begin(loop, cell.clock()))
+        assert cell.parking.pass_begins is not None, "handlers run at once here"
+        await cell.parking.pass_begins(lambda: _may_begin(loop, cell.clock()))
         return self._read(_outcome(cell, loop))
 
     def _begin(self, frame: FrameType, *, is_plain: bool) -> None:

@@ -89,9 +89,6 @@ class CellPort(Port, AnswerPort, Protocol):
         `may_begin` is asked when something is new, or due. Returns False if the answer that came is a poison: ask anew.
         """
 
-    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
-        """As `await_pass`, where several handlers run at once: the one that runs is parked, and goes on."""
-
 
 def result_of(reference: Any) -> Any:
     """Wait for the outcome of a call of this process, whatever it is: an actor's, a program's, or a test's.

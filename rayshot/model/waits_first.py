@@ -139,8 +139,14 @@ class Parks(Protocol):
 def watching(cell: Parks, user_class: type, method: str, handler: F) -> F | Callable[..., Awaitable[Any]]:
     """The `async def` handler of a method, where several run at once.
 
-    If a state may have it, it notes what it does before, also if others run between its steps.
+    If a state may have it, it notes what it does before, also if others run between its steps. Raises ConfigError in a
+    world that is simulated.
     """
+    if cell.parking.pass_begins is None:
+        raise ConfigError(
+            f"{user_class.__qualname__}.{method}: a simulated world runs one handler of an actor at a time, so leave "
+            "max_concurrency out there"
+        )
     if not may_park(user_class, method):
         return handler
     first = waits_at_first(handler)

@@ -9,7 +9,7 @@ import pytest
 import rayshot
 from rayshot.errors import ActorExited, ConfigError, LoopNotRepeatable
 from rayshot.runtime.door import door
-from tests.fake.system import actor, await_life, process_of, read
+from tests.fake.system import actor, await_life, begin, process_of, read
 
 
 @rayshot.actor(capture="inline", max_concurrency=1000)
@@ -304,6 +304,18 @@ def test_a_loop_runs_beside_other_handlers_and_goes_on_behind_a_restore(cluster,
     assert instance(cluster).rounds == 2
     queue.put("done")
     assert door.get(fitted) == ["a", "b", "c"]
+
+
+def test_in_the_test_mode_a_loop_beside_other_handlers_is_begun_anew_at_each_top(cluster):
+    with begin("anew", loops="anew"):
+        worker = Worker.options(name="looper").remote()
+        queue = rayshot.Queue(actor_options={"name": "queue"})
+        fitted = worker.loop.remote(queue)
+        for item in (1, 2, "done"):
+            queue.put(item)
+        assert door.get(fitted) == [1, 2]
+        assert door.get(worker.slow.remote(3, 1.0))[1] == 3
+        assert instance(cluster, "looper").rounds > 3
 
 
 def test_several_loops_of_one_actor_get_each_item_once(cluster, system, worker):

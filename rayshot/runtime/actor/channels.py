@@ -407,6 +407,18 @@ class Channels:
         elif channel.held_at is None:  # otherwise room comes when the handler ends, and it may wait for this thread
             channel.room.wait(CONGESTION_WAIT_S)
 
+    def await_room(self, may_record: Callable[[], object]) -> None:
+        """Wait for a moment while channels are full, unless there is something to record. Takes the lock."""
+        runner, deadline = self._runner, time.monotonic() + CONGESTION_WAIT_S
+        with self.lock:
+            while self.congestion and not (runner.down or may_record()):
+                channel = self.congestion.pop()
+                while channel.full and not (runner.down or may_record()) and time.monotonic() < deadline:
+                    if channel.held_at == 0:
+                        break  # room comes when an object gets ready, which may take long
+                    channel.room.wait(deadline - time.monotonic())
+            self.congestion.clear()
+
     def connect(self, channel: SenderChannel) -> None:
         """See Sender. Messages that are sent before all actors are loaded wait for that, as their numbers come later.
 

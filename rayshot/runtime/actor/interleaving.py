@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 from rayshot.format.codec import method_of
-from rayshot.model.calls import LoopEnded
+from rayshot.model.calls import LoopBegunAnew, LoopEnded
+from rayshot.model.configuration import ANEW
 from rayshot.model.handling import Handling, LoopState
 from rayshot.model.loop_tasks import handling_here
 from rayshot.runtime.actor.mailbox import Delivery
@@ -51,9 +52,13 @@ class Interleaving:
         self._process, self._suspension, self._worker = process, suspension, worker
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
         self._cell = process.cell
+        self._cell.parking.pass_begins = self._pass_begins
         self._running: dict[asyncio.Task[Any], tuple[Handling, list[Any]]] = {}
         self._tops: dict[Handling, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
         """The handlers at the tops of their loops, and what they wait for."""
+        self._throws_frames_away = process.identity.loops == ANEW
+        self._begun_anew: set[Handling] = set()
+        """The handlers that have not come to the top of their loops again."""
         self._messages: Iterator[list[Any]] | None = None
         """What is left of the delivery that is begun."""
         self._woken: asyncio.Future[None] | None = None
@@ -190,6 +195,7 @@ class Interleaving:
         """A snapshot has a handler: its message is handled again, though it counts as handled."""
         handling = self._cell.new_handling(loop.sender, loop.number)
         handling.loop, handling.message = loop, loop.message
+        self._begun_anew.add(handling)
         handling.child_names.go_on(loop.sender, loop.number, loop.children)
         return handling, next(self._process.codec.unpacker(loop.message))
 
@@ -212,19 +218,25 @@ class Interleaving:
         self._cell.parking.go_on(handling)
         self._show()
         self._tops.pop(handling, None)
+        self._begun_anew.discard(handling)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None and self._runner.down is None:
+        if isinstance(error, LoopBegunAnew) and handling.loop is not None:
+            self._cell.parking.before.append(handling.loop)
+        elif error is not None and self._runner.down is None:
             self._worker.failed(handling.sender, handling.number, fields, error)
         self._runner.interrupted = True  # maybe something waits for the end of a handler
         self._wake()
 
     # Loops -----------------------------------------------------------------------------------------------------
 
-    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
-        """See CellPort."""
+    def _pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
+        now = self._cell.now
+        if self._throws_frames_away and now not in self._begun_anew:
+            raise LoopBegunAnew
+        self._begun_anew.discard(now)
         self._leave_open_calls()
         future = asyncio.get_running_loop().create_future()
-        self._tops[self._cell.now] = may_begin, future
+        self._tops[now] = may_begin, future
         self._wake()
         return future
 

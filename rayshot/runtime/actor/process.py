@@ -57,13 +57,6 @@ class Waits(Protocol):
         """The file and the line where a handler waits; "" if none waits."""
 
 
-class Passes(Protocol):
-    """How one of several handlers waits at the top of its loop; see `interleaving`."""
-
-    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
-        """See CellPort."""
-
-
 class ActorProcess:
     """One actor's process with its parts: `runner`, `channels`, `recording`, and the functions for the user's code.
 
@@ -96,8 +89,7 @@ class ActorProcess:
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes, self.cell.owed)
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.suspension: Waits
-        self.interleaving: Passes
-        """Both are set by the worker, on whose thread handlers wait."""
+        """Set by the worker, on whose thread handlers wait."""
         self.failure: str | None = None
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
@@ -186,10 +178,6 @@ class ActorProcess:
     def await_pass(self, may_begin: Callable[[], bool]) -> bool:
         """See CellPort."""
         return self.suspension.await_pass(may_begin)
-
-    def pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
-        """See CellPort."""
-        return self.interleaving.pass_begins(may_begin)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -22,7 +22,6 @@ from rayshot.model.hook_calls import does_not_end, tell_of_restore, tell_of_roll
 from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
 from rayshot.model.port import hold_port
 from rayshot.protocol.events import EndRequested
-from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
 from rayshot.runtime.actor.interleaving import Interleaving
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.poison_watch import PoisonWatch
@@ -73,7 +72,7 @@ class Worker:
         self._throws_frames_away = process.identity.loops == ANEW
         self._is_anew = False
         """Whether the frame of a method that loops was begun anew, and has made no pass."""
-        process.interleaving = self._interleaving = Interleaving(process, self._suspension, self)
+        self._interleaving = Interleaving(process, self._suspension, self)
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
         self._restored: Future[None] | None = None
@@ -413,7 +412,7 @@ class Worker:
         if paused:
             self._stand_still()
         if channels.congestion:
-            self._wait_for_room()
+            channels.await_room(recording.next_capture)
 
     def _tell_of_restore(self, told: Future[None]) -> None:
         self._restored, self.handling = None, [ON_RESTORE]
@@ -442,19 +441,6 @@ class Worker:
                 if recording.next_capture() is None and not recording.requested:
                     deadline = recording.deliveries.next_deadline()
                     runner.wake.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-
-    def _wait_for_room(self) -> None:
-        runner, channels = self._runner, self._channels
-        deadline = time.monotonic() + CONGESTION_WAIT_S
-        with runner.lock:
-            may_record = self._recording.next_capture
-            while channels.congestion and not (runner.down or may_record()):
-                channel = channels.congestion.pop()
-                while channel.full and not (runner.down or may_record()) and time.monotonic() < deadline:
-                    if channel.held_at == 0:
-                        break  # room comes when an object gets ready, which may take long
-                    channel.room.wait(deadline - time.monotonic())
-            channels.congestion.clear()
 
     def _end(self) -> None:
         """Leave the system once everything sent has arrived and no snapshot is open here."""

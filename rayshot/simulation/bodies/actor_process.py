@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
-from rayshot.errors import ActorDied, ConfigError, OutsideHandler
+from rayshot.errors import ActorDied, OutsideHandler
 from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import dump_state
 from rayshot.model.calls import EXPIRE, LoopBegunAnew, LoopEnded, OpenCall, Question, encode_reply, no_answer
@@ -206,10 +206,6 @@ class SimulatedActor(Process):
         self.leave_all()
         return self.suspension.await_pass(may_begin)
 
-    def pass_begins(self, may_begin: Callable[[], bool]) -> NoReturn:
-        """See CellPort."""
-        raise AssertionError(may_begin)
-
     def at_top(self, *, is_timed: bool) -> None:
         """Tell the world that a method is at the top of a pass of its loop."""
         self.world.at_top(self, is_timed=is_timed)
@@ -390,8 +386,6 @@ class SimulatedActor(Process):
         return self._handle(loop.sender, loop.message, loop.number)
 
     def _handle(self, sender: str, message: bytes, number: int) -> str:
-        if self.cell.at_once > 1:
-            raise ConfigError(f"{self.name}: a simulated world runs one handler at a time: leave max_concurrency out")
         self._message, was_born = message, self.cell.born
         found: list[BaseException | None] = []
         self._ending_handler = lambda: self._handled(sender, number, message, found[0], was_born=was_born)
