@@ -10,12 +10,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-from rayshot.errors import (
-    ActorExited,
-    ConfigError,
-    MessageNotSerializable,
-    StateNotSerializable,
-)
+from rayshot.errors import ActorExited, ConfigError, MessageNotSerializable, StateNotSerializable
 from rayshot.format.codec import method_of_encoded
 from rayshot.format.object_state import fill
 from rayshot.format.paths import in_words
@@ -490,7 +485,11 @@ class Cell:
             check_loop(type(self.instance), method_of_encoded(loop["message"]), self.name)
             self.now.loop = LoopState.read(loop, now)
             self.now.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
-        self.parking.before = [LoopState.read(one, now) for one in state.get("parked", ())]
+        for one in state.get("parked", ()):
+            method = method_of_encoded(one["message"])
+            if one["question"] is not None or not hasattr(self.instance, method):
+                check_loop(type(self.instance), method, self.name)
+            self.parking.before.append(LoopState.read(one, now))
         self.shared = state.get("shared", False)
         self.makers = frozenset(state.get("makers", ()))
         self.dead_letters.take_over(state.get("dead_letters", ()))
