@@ -135,6 +135,9 @@ class Parks(Protocol):
     def park(self, now: Handling) -> None:
         """A state has this handler, until it goes on."""
 
+    def loop_ends(self) -> None:
+        """A method that loops has returned."""
+
 
 def watching(cell: Parks, user_class: type, method: str, handler: F) -> F | Callable[..., Awaitable[Any]]:
     """The `async def` handler of a method, where several run at once.
@@ -158,6 +161,7 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
         self._cell, self._handler, self._now = cell, handler, cell.now
         code: CodeType | None = getattr(handler, "cr_code", None)
         self._waits = first_waits(code) if waits_first and self._now.message is not None and code else frozenset()
+        self._loops = not waits_first
         self._done = self._now.done_above = cell.done_so_far()
 
     def __await__(self) -> Self:
@@ -177,7 +181,12 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
         if self._waits:
             cell.parking.go_on(now)
             now.loop = None
-        waits_for = step(*args)
+        try:
+            waits_for = step(*args)
+        except StopIteration:
+            if self._loops:
+                cell.loop_ends()
+            raise
         if may_park:
             self._done = cell.done_so_far()
         if self._waits:
