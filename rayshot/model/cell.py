@@ -329,9 +329,7 @@ class Cell:
         of = self.instance, specification.methods, self.name, self.coroutines, self.loop_begins, self.loop_ends, watch
         self.handlers = found = Handlers(*of) if self.told is None else ToldHandlers(self.told, *of)
         found["__ray_ready__"] = found.in_turn(lambda: True)
-        found["__ray_call__"] = found.in_turn(
-            lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
-        )
+        found["__ray_call__"] = found.in_turn(lambda function, *of, **named: function(self.instance, *of, **named))
         found["__ray_terminate__"] = found.in_turn(self.end)
         self.handlers[TIME_UP] = lambda caller, call_id, value: self.owed.give((caller, call_id), value, ok=True)
         self.handlers[EXPIRE] = lambda *key: self.owed.expire(key)
