@@ -33,8 +33,8 @@ GROUPS = {
 }
 
 WAITING_AT_ONCE = 64
-"""So many calls of drivers may wait at a time at a queue, a lock or another one of `rayshot.primitives`: that is what
-they are for."""
+"""So many calls of drivers may wait at a time at a queue, a lock or another one of `rayshot.primitives`, and at an actor
+whose handlers run at once: that is what they are for."""
 _PRIMITIVES = "rayshot.primitives."
 
 NAMES_TRIED_MAX = 100
@@ -59,7 +59,8 @@ def spawn_host(
     if went_back and not loading and Roster(identity.system, identity.incarnation).find(name) is not None:
         raise name_taken(name, identity.system)  # Ray knows it by the name of an earlier life
     told = specification.ray_options if identity.heals else {}
-    at_once = WAITING_AT_ONCE if specification.class_module.startswith(_PRIMITIVES) else CALLS_AT_ONCE
+    many_wait = specification.at_once > 1 or specification.class_module.startswith(_PRIMITIVES)
+    at_once = WAITING_AT_ONCE if many_wait else CALLS_AT_ONCE
     own = replace(identity, name=name, loading=loading, maker=maker, options=told, calls_at_once=at_once)
     ray_name = actor_name(identity.system, identity.incarnation, name)
     try:
