@@ -117,6 +117,8 @@ PORTS = [
     Port("streaming", (), 2, "model", 30),
 ]
 ORDINARY = 4
+OTHERS = {"generator": 120, "engine": 30, "semaphoreactor": 60, "queueactor": 30, "prompts": 15}
+"""Who else of the training is killed, and after how many messages."""
 
 
 def program(name, form):
@@ -183,7 +185,13 @@ def test_each_program_comes_over_by_few_lines_and_the_pages_say_how_many():
 @pytest.mark.acceptance("A5")
 @pytest.mark.parametrize(
     "port",
-    [pytest.param(port, id=port.name, marks=() if k < ORDINARY else WIDE) for k, port in enumerate(PORTS)],
+    [
+        *(pytest.param(port, id=port.name, marks=() if k < ORDINARY else WIDE) for k, port in enumerate(PORTS)),
+        *(
+            pytest.param(training(80)._replace(victim=who, messages=count), id=f"training-{who}", marks=WIDE)
+            for who, count in OTHERS.items()
+        ),
+    ],
 )
 def test_a_program_that_came_over_is_killed_and_ends_as_the_plain_one(cluster, tmp_path, monkeypatch, port):
     before = (tmp_path,) if port.name == "training" else ()  # where it writes its checkpoint
@@ -231,6 +239,15 @@ def test_a_program_that_came_over_goes_on_from_a_snapshot_without_whoever_began_
     if port.name == "training":
         made = [prompt for engine in states_of(last, "engine").values() for prompt in engine["generated"]]
         assert sorted(made) == right, "each prompt was generated once"
+
+
+@pytest.mark.ray
+@pytest.mark.wide("three programs that loop")
+@pytest.mark.parametrize("port", [training(80), crawler(150), rollouter(120)], ids=lambda port: port.name)
+def test_a_program_that_came_over_keeps_nothing_in_locals_from_one_pass_to_the_next(cluster, tmp_path, port):
+    with rayshot.init(system_of(port), storage=tmp_path, loops="anew"):
+        result = program(port.name, "moved").run(*port.args)
+    assert port.exact(result) == port.right
 
 
 def test_the_picture_of_lost_prompts_has_a_square_for_each_prompt():
