@@ -423,9 +423,9 @@ class Cell:
         now = self.clock()
         callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
         questions = {one.call_id: one for one in tuple(self.questions.values())}  # some may be let go meanwhile
-        for question in questions.values():
-            if question.is_answered and (self.now.loop is None or question is not self.now.loop.question):
-                question.outcome = self.outcome_of(question)
+        for one in questions.values():
+            if one.is_answered and not (self.at_once == 1 and self.now.loop and one is self.now.loop.question):
+                one.outcome = self.outcome_of(one)
         if self.at_once > 1 and (locked := locked_in(self.instance)):
             log.warning(
                 "%s: %s is locked in this snapshot. If a handler that waits holds it, that waits for ever behind a "

@@ -267,6 +267,20 @@ class Pump(Trainer):
             self.trained.append(rollout)
             rayshot.current().after(1000.0, self.read)
 
+    def note(self, _size):
+        self.size = len(self.trained)
+
+    def with_news(self):
+        for rollout in rayshot.loop(self.rollouts.get):
+            if rollout == "end":
+                break
+            self.trained.append(rollout)
+            if len(self.trained) in {1, 300}:
+                self.rollouts.actor.qsize.remote().then(self.note)
+
+    def read_news(self):
+        return self.size
+
     def by_rounds(self):
         while self.begun < 3:
             for rollout in rayshot.loop(self.rollouts.get):
@@ -389,3 +403,30 @@ def test_a_method_that_comes_to_its_loop_no_more_behind_a_restore_is_refused_and
     (letter,) = system.dead_letters()
     assert "Pump.train_two was between two passes of its rayshot.loop; begun anew, it came to none" in letter.error
     assert (read(pump), rollouts.size()) == ([1, 2], 1)
+
+
+def test_answers_behind_what_waits_for_the_end_of_a_loop_take_no_room_and_are_passed_over_in_their_turn(
+    cluster, system, rollouts
+):
+    pump = pump_of(cluster, rollouts)
+    pump.with_news.tell()
+    large = "x" * 10_000
+    for life in (1, 2):
+        for _ in range(500):
+            rollouts.put(large)
+        cluster.settle()
+        mailbox = process_of(cluster, "pump").channels.mailbox
+        assert len(mailbox) == 2, "the two continuations"
+        assert len(mailbox._waiting) < 25
+        assert mailbox.size_bytes < 30 * life * 500
+        assert not any(process_of(cluster, "pump").suspension._spent.values())
+        assert system.snapshot().verify().sound
+        if life == 1:
+            cluster.die(actor(cluster, "pump"))
+            await_life(cluster, system, 2)
+    rollouts.put("end")
+    assert door.get(pump.read_news.remote()) == 1000
+    assert len(read(pump)) == 1000
+    mailbox = process_of(cluster, "pump").channels.mailbox
+    assert not mailbox
+    system.snapshot()

@@ -9,13 +9,28 @@ from rayshot.format.slots import Slot
 
 
 class Delivery:
-    """Consecutive messages of one sender, in the order of their numbers."""
+    """Consecutive messages of one sender, in the order of their numbers.
 
-    __slots__ = ("frame", "sender")
+    `is_spent`: short answers stand here for others, which were handed over before their turn.
+    """
 
-    def __init__(self, sender: str, frame: Frame) -> None:
+    __slots__ = ("frame", "is_spent", "sender")
+
+    def __init__(self, sender: str, frame: Frame, *, is_spent: bool = False) -> None:
         self.sender = sender
         self.frame = frame
+        self.is_spent = is_spent
+
+    def may_join(self, behind: "Delivery") -> bool:
+        """Whether these, which are spent as those behind them, are not more: so no message is copied often."""
+        return self.is_spent and self.frame.count <= behind.frame.count
+
+    def joined(self, behind: "Delivery") -> "Delivery":
+        """These and those behind them, as one."""
+        assert self.frame.last + 1 == behind.frame.first, "nothing is between them"
+        body = bytes(self.frame.body) + bytes(behind.frame.body)
+        frame = Frame(self.frame.first, self.frame.count + behind.frame.count, body)
+        return Delivery(self.sender, frame, is_spent=True)
 
 
 class Mailbox:
@@ -37,7 +52,7 @@ class Mailbox:
         """From the first wait of a handler on: deliveries in which no answer was looked for yet, or not in all."""
 
     def __len__(self) -> int:
-        return sum(delivery.frame.count for delivery in self._waiting)
+        return sum(delivery.frame.count for delivery in self._waiting if not delivery.is_spent)
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -159,26 +174,41 @@ class Mailbox:
         assert self.current is not None
         return bytes(cut_frame(self.current.frame, number, number).body)
 
-    def pass_over(self, sender: str, numbers: set[int]) -> None:
-        """Count the first messages of a sender that wait here as processed, as far as they are among these numbers.
+    def pass_over(self, sender: str, spent: dict[int, int], codec: Codec) -> None:
+        """These answers of a sender, by number the ids of their calls, were handed over; the dict is empty then.
 
-        Their numbers are removed.
+        They count as processed if nothing else of the sender waits before them. Else a short answer stands for each.
         """
-        for index, delivery in enumerate(self._waiting):
-            if delivery.sender == sender:
-                frame, last = delivery.frame, delivery.frame.first - 1
-                while last < frame.last and last + 1 in numbers:
-                    last += 1
-                    numbers.remove(last)
-                    self.slots.pop((sender, last), None)
-                if last >= frame.first:
-                    self.processed[sender] = last
-                    del self._waiting[index]
-                    if last < frame.last:
-                        self._waiting.insert(index, Delivery(sender, cut_frame(frame, last + 1, frame.last)))
-                    else:
-                        self.pass_over(sender, numbers)
-                return
+        while (index := next((i for i, one in enumerate(self._waiting) if one.sender == sender), None)) is not None:
+            delivery = self._waiting[index]
+            frame, last = delivery.frame, delivery.frame.first - 1
+            while last < frame.last and (delivery.is_spent or last + 1 in spent):
+                last += 1
+                spent.pop(last, None)
+                self.slots.pop((sender, last), None)
+            if last < frame.first:
+                break
+            self.processed[sender] = last
+            del self._waiting[index]
+            if last < frame.last:
+                self._waiting.insert(index, Delivery(sender, cut_frame(frame, last + 1, frame.last)))
+        if spent:
+            self._shorten(sender, spent, codec)
+            spent.clear()
+
+    def _shorten(self, sender: str, spent: Mapping[int, int], codec: Codec) -> None:
+        kept: list[Delivery] = []
+        of_sender: list[int] = []
+        for delivery in self._waiting:
+            for part in _parts(delivery, spent, codec) if delivery.sender == sender else (delivery,):
+                if part.sender == sender:
+                    while part.is_spent and of_sender and kept[of_sender[-1]].may_join(part):
+                        part = kept.pop(of_sender.pop()).joined(part)  # noqa: PLW2901 - with the one before it
+                    of_sender.append(len(kept))
+                kept.append(part)
+        for number in spent:
+            self.slots.pop((sender, number), None)
+        self._waiting = deque(kept)
 
     def watch(self) -> None:
         """Until the current delivery is finished, `answers` finds what waits here, and what arrives."""
@@ -232,3 +262,19 @@ class Mailbox:
             if delivery.frame.first <= ends.get(delivery.sender, 0):
                 frames[delivery.sender].append(cut_frame(delivery.frame, delivery.frame.first, ends[delivery.sender]))
         return {sender: [frame for frame in found if frame.count] for sender, found in frames.items()}
+
+
+def _parts(delivery: Delivery, spent: Mapping[int, int], codec: Codec) -> Iterator[Delivery]:
+    """A delivery, with short answers in place of those that are spent."""
+    sender, frame = delivery.sender, delivery.frame
+    if delivery.is_spent or spent.keys().isdisjoint(range(frame.first, frame.last + 1)):
+        yield delivery
+        return
+    first = frame.first
+    for number in sorted(number for number in spent if frame.first <= number <= frame.last):
+        if first < number:
+            yield Delivery(sender, cut_frame(frame, first, number - 1))
+        yield Delivery(sender, Frame(number, 1, codec.reply(spent[number], None, ok=True)), is_spent=True)
+        first = number + 1
+    if first <= frame.last:
+        yield Delivery(sender, cut_frame(frame, first, frame.last))

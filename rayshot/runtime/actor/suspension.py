@@ -79,10 +79,10 @@ class Suspension:
         """When handlers began to wait or got their last answer, and where the first of them waits. Under the lock."""
         self._ended: set[str] = set()
         """Actors that answer no more, as far as anybody has looked. Under the lock."""
-        self._spent: defaultdict[str, set[int]] = defaultdict(set)
-        """While a method loops: per sender, the numbers of answers that were handed over and wait in the mailbox."""
-        self._of_pass: tuple[str, int] | None = None
-        """The sender and the number of the answer with which a pass begins, until that is over."""
+        self._spent: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        """While a method loops: per sender, the numbers of answers that were handed over, and their calls."""
+        self._of_pass: tuple[str, int, int] | None = None
+        """Sender, number and call of the answer with which a pass begins, until that is over."""
         self._ends: dict[tuple[str, int], bool] = {}
         """Orders to end that were seen in the mailbox, by sender and number: whether only a handle was dropped."""
         self._await_between: Callable[[Callable[[], bool | None]], bool | None] = await_between
@@ -269,11 +269,11 @@ class Suspension:
                 self._ends[sender, number] = fields[0]
                 continue
             call_id, ok, tell = fields
-            loop = self._cell.now.loop
+            loop = self._cell.now.loop if self._cell.at_once == 1 else None  # of several loops no answer is set apart
             if loop is not None and loop.question is not None and call_id == loop.question.call_id:
-                self._of_pass = sender, number
+                self._of_pass = sender, number, call_id
             elif self._loops and not any(call_id in one.missing for one in self._cell.gatherings):
-                self._spent[sender].add(number)
+                self._spent[sender][number] = call_id
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
                 if self._watch is not None:
@@ -309,7 +309,7 @@ class Suspension:
         assert loop is not None
         if self._watch is None or self._of_pass is None or loop.question is None or loop.question.answer is None:
             return True
-        return self._watch.begins_pass(*self._of_pass, loop.asks, loop.question.answer)
+        return self._watch.begins_pass(*self._of_pass[:2], loop.asks, loop.question.answer)
 
     def loop_begins(self) -> None:
         """A method has come to its loop: what waits in the mailbox is looked at anew. Under the lock."""
@@ -324,16 +324,16 @@ class Suspension:
         Until then each snapshot holds it as a message in flight, so that it has its number again behind a restore.
         """
         if self._of_pass is not None:
-            sender, number = self._of_pass
-            self._spent[sender].add(number)
+            sender, number, call_id = self._of_pass
+            self._spent[sender][number] = call_id
             self._of_pass = None
             self._pass_over()
 
     def _pass_over(self) -> None:
         mailbox = self._channels.mailbox
-        for sender, numbers in self._spent.items():
-            if numbers and (mailbox.current is None or mailbox.current.sender != sender):
-                mailbox.pass_over(sender, numbers)
+        for sender, spent in self._spent.items():
+            if spent and (mailbox.current is None or mailbox.current.sender != sender):
+                mailbox.pass_over(sender, spent, self._channels.codec)
 
     def must_end(self) -> bool:
         """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""
