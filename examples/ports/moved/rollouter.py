@@ -1,10 +1,37 @@
 """A rollouter: keeps so many long calls under way at a time, pauses when its queue is full, and goes on when told."""
 
 import asyncio
+from collections import deque
 
 import ray
 
 import rayshot
+
+
+@rayshot.actor(num_cpus=0, max_concurrency=1000)
+class MessageQueue:
+    """Samples that wait for the trainer."""
+
+    def __init__(self):
+        self.queue, self.changed = deque(), asyncio.Condition()
+
+    async def put(self, sample):
+        """Add a sample."""
+        async with self.changed:
+            self.queue.append(sample)
+            self.changed.notify()
+
+    @rayshot.waits_first
+    async def get(self):
+        """Take the first sample; waits for one."""
+        async with self.changed:
+            while not self.queue:
+                await self.changed.wait()
+            return self.queue.popleft()
+
+    async def qsize(self):
+        """How many samples wait."""
+        return len(self.queue)
 
 
 @rayshot.actor(num_cpus=0)
@@ -29,7 +56,7 @@ class Rollouter:
 
     def fit(self):
         """Generate until there are no more prompts; then a None follows."""
-        self.paused = self.queue.size() >= self.limit
+        self.paused = ray.get(self.queue.qsize.remote()) >= self.limit
         if self.paused:
             self.pauses += 1
             return
@@ -37,11 +64,11 @@ class Rollouter:
             self.active += 1
             self.workers[prompt % len(self.workers)].generate.remote(prompt).then(self.one)
         if not self.active:
-            self.queue.put(None)
+            self.queue.put.remote(None)
 
     def one(self, sample):
         """Put a sample into the queue, and go on."""
-        self.queue.put(sample)
+        self.queue.put.remote(sample)
         self.active -= 1
         self.generated += 1
         self.fit()
@@ -83,7 +110,7 @@ class Main:
     """Makes all others, and starts the two that loop."""
 
     def __init__(self, count, concurrent, limit, batch):
-        queue = rayshot.Queue()
+        queue = MessageQueue.remote()
         workers = [Worker.remote() for _ in range(2)]
         self.rollouter = Rollouter.remote(queue, workers, count, concurrent, limit)
         self.trainer = Trainer.remote(queue, self.rollouter, batch)

@@ -22,7 +22,8 @@ class MessageQueue:
     async def get(self):
         """Take the first sample; waits for one."""
         async with self.changed:
-            await self.changed.wait_for(lambda: self.queue)
+            while not self.queue:
+                await self.changed.wait()
             return self.queue.popleft()
 
     async def qsize(self):
