@@ -33,8 +33,8 @@ GROUPS = {
 }
 
 WAITING_AT_ONCE = 64
-"""So many calls of drivers may wait at a time at a queue, a lock or another one of `rayshot.primitives`, and at an actor
-whose handlers run at once: that is what they are for."""
+"""So many calls of drivers may wait at a time at a queue, a lock or another one of `rayshot.primitives`, and at an
+actor whose handlers run at once: that is what they are for."""
 _PRIMITIVES = "rayshot.primitives."
 
 NAMES_TRIED_MAX = 100
