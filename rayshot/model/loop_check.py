@@ -130,7 +130,7 @@ def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
                 f"{said} has its rayshot.loop inside another `for`, and nothing says behind a restore how far that "
                 "was: count in `self`, and use `while`"
             )
-        if carried := _carried(flow, head):
+        if carried := _carried(code, flow, head):
             raise LoopNotRepeatable(
                 f"{said}: {', '.join(carried)} {'lives' if len(carried) == 1 else 'live'} across the top of the loop, "
                 "and a restore begins the method anew: keep it in `self`"
@@ -183,10 +183,13 @@ def _is_in_for(flow: Flow, head: LoopTop) -> bool:
     return any(one.opname in _ITERATES and flow.end_of_for(index) > head.at for index, one in enumerate(around))
 
 
-def _carried(flow: Flow, head: LoopTop) -> list[str]:
-    """The variables that are set on a way from the top of the loop back to it, and used there before they are set."""
+def _carried(code: CodeType, flow: Flow, head: LoopTop) -> list[str]:
+    """The variables that are set on a way from the top of the loop back to it, and used there before they are set.
+
+    With those of a function around the method, which others may use.
+    """
     stored = set[str]().union(*(variables(flow.instructions[index])[1] for index in flow.cycle(head.at)))
-    return sorted(stored & flow.live()[head.at])
+    return sorted(stored & (flow.live()[head.at] | {*code.co_freevars}))
 
 
 def has_loop(user_class: type, method: str) -> bool:

@@ -81,6 +81,20 @@ def carry_in_a_lambda(self):
         count += step
 
 
+def _with_a_count():
+    count = 0
+
+    def carry_in_a_nonlocal(self):
+        nonlocal count
+        for step in rayshot.loop(self.slots.get):
+            count = step
+
+    return carry_in_a_nonlocal, lambda: count
+
+
+carry_in_a_nonlocal, _ = _with_a_count()
+
+
 def carry_from_an_except(self):
     failed = 0
     for step in rayshot.loop(self.slots.get):
@@ -157,6 +171,7 @@ WRONG = {
     carry_several: "consumed, last live across",
     carry_async: "last lives across",
     carry_in_a_lambda: "count lives across",
+    carry_in_a_nonlocal: "count lives across",
     carry_from_an_except: "failed lives across",
     carry_into_an_except: "last lives across",
     loop_in_for: "inside another `for`",
