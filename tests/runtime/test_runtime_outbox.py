@@ -376,3 +376,55 @@ def test_who_is_refused_hangs_on_no_error_that_the_channel_keeps(lane):
         assert raised.value.evidence == {"system": "system"}
     del sender, raised
     assert gone() is None
+
+
+# Riders ---------------------------------------------------------------------------------------------------------
+
+TAKEN = PacketAnswer(Status.TAKEN, 0)
+
+
+def ride(process, channel, number, rides_on):
+    """A message leaves as a rider."""
+    with process.lock:
+        channel.pending.append(CODEC.tell("take", (number,)))
+        assert channel.rider(rides_on)
+
+
+def hear(process, channel, acks, first):
+    with process.lock:
+        channel.heard(acks, first)
+
+
+@pytest.fixture
+def riding():
+    """(process, channel, receiver): a rider left with the answer to batch 5, which then came once more."""
+    process, receiver = Process(), Receiver()
+    channel = receiver.channel = process.meet("bob", receiver)
+    ride(process, channel, 1, rides_on=5)
+    return process, channel, receiver
+
+
+def test_the_ack_of_a_rider_says_nothing_of_markers_that_only_its_repetition_has(riding):
+    process, channel, receiver = riding
+    with process.lock:
+        process.runner.handle(Begun(SNAPSHOT))
+        process.runner.handle(StateCaptured(SNAPSHOT, True, {"bob": 1}, {}))
+    hear(process, channel, (), 5)
+    assert [marker.snapshot for marker in receiver.batches[-1].markers] == [SNAPSHOT]
+    hear(process, channel, ((1, TAKEN),), 6)
+    channel.append(CODEC.tell("take", (2,)))
+    assert [marker.snapshot for marker in receiver.batches[-1].markers] == [SNAPSHOT]
+    assert not channel.riders
+
+
+def test_a_rider_of_which_both_copies_arrive_is_kept_for_a_record_once(riding):
+    process, channel, receiver = riding
+    hear(process, channel, (), 5)
+    hear(process, channel, ((1, TAKEN._replace(recorded=(SNAPSHOT,))),), 6)
+    receiver.unanswered[:] = list(channel.kept.values())
+    receiver.answer(recorded=(SNAPSHOT,))
+    assert channel.kept_bytes == sum(batch.size for batch in channel.kept.values()) > 0
+    with process.lock:
+        process.runner.handle(StateCaptured(SNAPSHOT, True, {"bob": 1}, {}))
+        process.release()
+    assert channel.kept_bytes == 0

@@ -152,6 +152,8 @@ class RidingChannel(SenderChannel):
         """The receiver has sent these acks, with a batch that begins with `first`."""
         for rider, answer in acks:
             if (batch := self.in_flight.get(rider)) is not None:
+                if not batch.rides_on:
+                    batch.markers = ()  # it was sent again, and may have had others as a rider
                 self._rides_no_more(batch)
                 self.acknowledge(batch, answer)
         for batch in [batch for batch in self.in_flight.values() if batch.rides_on == first] if self.riders else ():

@@ -249,8 +249,8 @@ class SenderChannel(Outbox):
         if answer.status is not Status.TAKEN:
             self._sender.refused(self.receiver, answer)
             return
-        if batch.count:
-            self.in_flight.pop(batch.first, None)
+        if batch.count and self.in_flight.pop(batch.first, None) is None:
+            return  # a rider that was sent again has arrived twice
         self.unprocessed.heard(answer.processed, self.handed, time.monotonic())
         last = min(self.in_flight, default=self.handed + 1) - 1
         self._sender.acknowledged(self, last, batch, answer)
