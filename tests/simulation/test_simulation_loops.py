@@ -115,3 +115,25 @@ def test_a_schedule_that_fails_as_a_method_is_begun_anew_is_repeated_by_its_choi
 def test_another_word_for_what_becomes_of_frames_in_a_world_is_refused():
     with pytest.raises(ConfigError, match=r"give 'kept' or 'anew' or 'chosen'.*Did you mean 'chosen'"):
         SimulatedSystem(loops="choosen")
+
+
+@rayshot.actor
+class Photographer:
+    def __init__(self, queue):
+        self.queue, self.passes = queue, 0
+
+    def run(self):
+        for _ in rayshot.loop(self.queue.get):
+            self.passes += 1
+            rayshot.current().snapshot()
+
+
+@pytest.mark.parametrize("loops", ["kept", "anew"])
+def test_a_snapshot_that_a_pass_asks_for_is_taken_at_the_top_of_the_next_one(loops):
+    with SimulatedSystem(1, snapshots=0, loops=loops) as world:
+        queue = world.create(QueueActor, 0, name="queue")
+        world.create(Photographer, queue, name="photographer").run.tell()
+        queue.put.tell(1)
+        world.run()
+    (taken,) = world.snapshots
+    assert taken.states()["photographer"]["passes"] == 1

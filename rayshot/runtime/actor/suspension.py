@@ -430,7 +430,7 @@ class Suspension:
 
 def _is_there(loop: LoopState) -> bool:
     """Whether what the next pass waits for is there, or will come by itself."""
-    return loop.question.is_answered if loop.question is not None else loop.due is not None
+    return loop.question is None or loop.question.is_answered
 
 
 def _place(frame: FrameType | None) -> tuple[str, int]:

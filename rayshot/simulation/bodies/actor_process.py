@@ -298,6 +298,9 @@ class SimulatedActor(Process):
             return False
         self._settling = True
         try:
+            while self._requests:
+                self._requests -= 1
+                self.tell(SnapshotRequested())
             while (snapshot := self.next_capture()) is not None:
                 if self.world.is_late(self, snapshot):
                     self.tell(DeadlinePassed(snapshot))
@@ -432,9 +435,6 @@ class SimulatedActor(Process):
             self.world.failed_to_start((*self.children, self.name))
             return report
         self._send_all(sends)
-        while self._requests:
-            self._requests -= 1
-            self.tell(SnapshotRequested())
         self._busy = False
         self.world.wake(self)
         specification = self.cell.specification
