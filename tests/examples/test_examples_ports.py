@@ -270,7 +270,7 @@ def test_the_picture_of_lost_prompts_has_a_square_for_each_prompt():
 @pytest.mark.wide("two trainings that are killed")
 def test_a_checkpoint_loses_what_was_under_way_and_a_snapshot_does_not(cluster, tmp_path):
     (tmp_path / "plain").mkdir()
-    plain, moved = lost_prompts.kill_plain(160, tmp_path / "plain"), lost_prompts.kill_moved(160, tmp_path / "moved")
-    assert 0 < len(plain.lost(160)) <= 2 * (lost_prompts.AHEAD + 1)
-    assert (moved.lost(160), plain.twice(), moved.twice()) == ([], 0, 0)
-    assert [*moved.before, *moved.behind] == [*range(160)]
+    plain, moved = lost_prompts.kill_plain(240, tmp_path / "plain"), lost_prompts.kill_moved(240, tmp_path / "moved")
+    assert 0 < len(plain.lost(240)) <= 2 * (lost_prompts.AHEAD + 1)
+    assert (moved.lost(240), plain.twice(), moved.twice()) == ([], 0, 0)
+    assert [*moved.before, *moved.behind] == [*range(240)]
