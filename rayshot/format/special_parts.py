@@ -1,5 +1,6 @@
 """What the pickles of a state treat in a way of its own, and what they note of it."""
 
+from asyncio import Barrier
 from asyncio.mixins import _LoopBoundMixin
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -45,8 +46,13 @@ class SpecialParts:
 def reduce_without_loop(value: Any) -> Any:
     """How to pickle a lock, an event or a queue of asyncio: without its loop, and without those who wait.
 
-    It takes the loop of the next wait. NotImplemented for other objects.
+    It takes the loop of the next wait. A barrier counts those who wait there, so nobody is counted. NotImplemented for
+    other objects.
     """
+    if isinstance(value, Barrier) and value.n_waiting:  # it is 0 unless the barrier fills
+        of_barrier: Any = value.__reduce_ex__(5)
+        make, args, state, *rest = of_barrier
+        return (make, args, {**state, "_count": 0}, *rest)
     if not isinstance(value, _LoopBoundMixin) or vars(value).get("_loop") is None:
         return NotImplemented
     reduced: Any = value.__reduce_ex__(5)

@@ -18,7 +18,7 @@ from rayshot.model.calls import EXPIRE, Continuation, Gathering, Interruption, L
 from rayshot.model.child_names import ChildNames, random_name
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, to_completion
+from rayshot.model.handlers import Handlers, ToldHandlers, has_coroutines, one_by_one, to_completion
 from rayshot.model.handling import Handling, LoopState, Parking
 from rayshot.model.loop_check import came_to_none, check_loop
 from rayshot.model.loop_tasks import handling_here
@@ -232,20 +232,21 @@ class Cell:
         """How many messages this actor has sent and timers it has set: the same if the running handler did neither."""
         return self.port.sent_so_far() + len(self.timers)
 
-    def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
+    def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> Any:  # noqa: FBT001 - as it is on the wire
         if call_id < 0:
             self.take_answer(call_id, ok, tell, self.now.slots)
-            for gathering in [one for one in self.gatherings if call_id in one.missing]:
-                self._gathered(gathering, call_id)
-            return
+            gatherings = [one for one in self.gatherings if call_id in one.missing]
+            return one_by_one([self._gathered(one, call_id) for one in gatherings])
         continuation = self._calls.pop(call_id)
         ok, value = self._read_reply(tell, self.now.slots, ok=ok)
+        return self._continue(continuation, value, ok=ok)
+
+    def _continue(self, named: Continuation | Gathering, value: Any, *, ok: bool) -> Any:
         if ok:
-            self.handlers[continuation.method](value, *continuation.context)
-        elif continuation.on_error is not None:
-            self.handlers[continuation.on_error](value, *continuation.context)
-        else:
-            raise value
+            return self.handlers[named.method](value, *named.context)
+        if named.on_error is not None:
+            return self.handlers[named.on_error](value, *named.context)
+        raise value
 
     def take_answer(self, call_id: int, ok: bool, tell: bytes, slots: Sequence[Any]) -> bool:  # noqa: FBT001 - as on the wire
         """The answer to a question is here, maybe before its turn. Returns False if it was here, or nobody wants it."""
@@ -255,20 +256,16 @@ class Cell:
         question.answer = ok, tell, slots
         return True
 
-    def _gathered(self, gathering: Gathering, call_id: int) -> None:
+    def _gathered(self, gathering: Gathering, call_id: int) -> Any:
         """One more answer is there. If it is the last one, continue with the results, or with the first exception."""
         gathering.missing.remove(call_id)
         if gathering.missing:
-            return
+            return None
         self.gatherings.remove(gathering)
         outcomes = [self.outcome_of(question) for question in gathering.questions]
         error = next((value for ok, value in outcomes if not ok), None)
-        if error is None:
-            self.handlers[gathering.method]([value for _, value in outcomes], *gathering.context)
-        elif gathering.on_error is not None:
-            self.handlers[gathering.on_error](error, *gathering.context)
-        else:
-            raise error
+        value = [value for _, value in outcomes] if error is None else error
+        return self._continue(gathering, value, ok=error is None)
 
     def _read_reply(self, tell: bytes, slots: Sequence[Any], *, ok: bool) -> tuple[bool, Any]:
         try:
@@ -450,7 +447,7 @@ class Cell:
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
             **({"loop": self.now.loop.recorded(now)} if self.now.loop is not None else {}),
-            **({"parked": self.parking.recorded(now)} if self.parking.handlers else {}),
+            **({"parked": parked} if (parked := self.parking.recorded(now)) else {}),
             **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }

@@ -1,7 +1,7 @@
 """The handlers of an actor: its methods, each made ready to be called when it is first used."""
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from rayshot.model.event_loop import Coroutines
@@ -117,6 +117,17 @@ def to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_asyn
         return result
 
     return call
+
+
+def one_by_one(begun: Sequence[Any]) -> Coroutine[Any, Any, None] | None:
+    """What handlers gave that were called for one message: where several run at once, a coroutine of all; else None."""
+    left = [one for one in begun if isinstance(one, Coroutine)]
+
+    async def end() -> None:
+        for one in left:
+            await one
+
+    return end() if left else None
 
 
 def _telling_of_loop(

@@ -88,14 +88,15 @@ class Handling:
 class Parking:
     """Of an actor whose handlers run at once: those of which a state has their messages, as they have done nothing yet.
 
-    `methods` are those whose handlers may be so. `before` are those that the loaded state had, and that were not begun
-    anew yet. `changed` is called when a handler is parked, or goes on. `pass_begins(may_begin)` is as
-    `CellPort.await_pass`, for the one of several handlers that runs; None where only one runs at a time.
+    `methods` are those whose handlers may be so; `handlers` are those that are, in the order in which they came to it.
+    `before` are those that the loaded state had, and that were not begun anew yet. `changed` is called when a handler
+    is parked, or goes on. `pass_begins(may_begin)` is as `CellPort.await_pass`, for the one of several handlers that
+    runs; None where only one runs at a time.
     """
 
     def __init__(self) -> None:
         self.methods: frozenset[str] = frozenset()
-        self.handlers: list[Handling] = []
+        self.handlers: dict[Handling, None] = {}
         self.before: list[LoopState] = []
         self.changed: Callable[[], None] = lambda: None
         self.pass_begins: Callable[[Callable[[], bool]], Awaitable[None]] | None = None
@@ -103,15 +104,15 @@ class Parking:
     def park(self, now: Handling) -> None:
         """From now on a state has this handler, until it goes on."""
         assert now.loop is not None, "a state needs its message"
-        self.handlers.append(now)
+        self.handlers[now] = None
         self.changed()
 
     def go_on(self, now: Handling) -> None:
         """This handler goes on; does nothing if it is not parked."""
         if now in self.handlers:
-            self.handlers.remove(now)
+            del self.handlers[now]
             self.changed()
 
     def recorded(self, now: float) -> list[dict[str, Any]]:
         """As a state has them; `now` is by the clock of the cell."""
-        return [one.loop.recorded(now) for one in self.handlers if one.loop is not None]
+        return [one.recorded(now) for one in (*(one.loop for one in self.handlers), *self.before) if one is not None]

@@ -15,7 +15,9 @@ from typing import Any
 
 handling_here: ContextVar[Any] = ContextVar("rayshot_handling", default=None)
 """Where several handlers of an actor run at once: the Handling of the one whose code runs."""
-_LOCKS = frozenset({asyncio.locks.__file__, asyncio.queues.__file__})
+LOCKS = frozenset({asyncio.locks.__file__, asyncio.queues.__file__})
+WAITS_OF_ASYNCIO = LOCKS | {asyncio.tasks.__file__, asyncio.timeouts.__file__}
+"""Where the coroutines of asyncio stand that change nothing while they wait."""
 _GROUPS = asyncio.taskgroups.__file__
 _GATHERING = asyncio.tasks._GatheringFuture  # type: ignore[attr-defined]  # noqa: SLF001 - what gather returns
 _WAIT = asyncio.tasks._wait.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - where asyncio.wait waits
@@ -32,7 +34,7 @@ def _waits_inside(task: asyncio.Task[Any], tasks: AbstractSet[asyncio.Task[Any]]
     code = frames[-1].f_code if frames else None
     if code is _WAIT:
         return all(_is_inside(future, tasks) for future in frames[-1].f_locals["fs"])
-    if code is not None and (code.co_filename in _LOCKS or code.co_filename == _GROUPS):
+    if code is not None and (code.co_filename in LOCKS or code.co_filename == _GROUPS):
         return True
     return _is_inside(getattr(task, "_fut_waiter", None), tasks)
 

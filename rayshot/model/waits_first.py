@@ -2,24 +2,38 @@
 
 import asyncio
 import dis
+import gc
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from functools import cache
-from types import CodeType
+from types import CodeType, CoroutineType, MethodType
 from typing import Any, Protocol, Self, TypeVar
 
 from rayshot.errors import ConfigError, LoopNotRepeatable
+from rayshot.model.event_loop import others
 from rayshot.model.handling import Handling, Parking
 from rayshot.model.loop_check import Flow, has_loop, reached
+from rayshot.model.loop_tasks import LOCKS, WAITS_OF_ASYNCIO
 
 _MARK = "__rayshot_waits_first__"
 _CHANGES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "STORE_SLICE"}) | frozenset(
-    {"DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "IMPORT_NAME"}
+    {"DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "IMPORT_NAME", "BEFORE_WITH"}
 )
 _CALLS = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW"})
+_NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_OF_CALLS = frozenset({"PRECALL", "KW_NAMES", "PUSH_NULL", "EXTENDED_ARG"})
 _AWAITS = frozenset({"GET_AWAITABLE"})
-_ONLY_READ = frozenset({"all", "any", "bool", "isinstance", "len", "max", "min", "sorted", "sum"})
+_ENTERS, _LEAVES = 1, 2
+"""What is awaited is the entry, or the exit, of an `async with`."""
+_ONLY_READ = frozenset({"all", "any", "bool", "isinstance", "len", "max", "min", "sorted", "sum", "super"})
 """Builtins that may be called before the wait: they change nothing."""
+_ONLY_ASK = frozenset({"empty", "full", "is_set", "locked", "monotonic", "qsize", "time"})
+"""Methods, and functions of modules, that may too."""
+_WAITS = frozenset({"sleep", "wait", "wait_for"})
+"""What has changed nothing when it is over: another wait behind it is a first one too."""
+_BEGIN_WAITS = _WAITS | {"acquire", "create_task", "ensure_future", "get", "join", "put", "shield"}
+"""What may be called in the arguments of what is awaited: it is a wait itself."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -68,39 +82,91 @@ def first_waits(code: CodeType) -> frozenset[int]:
     Nothing that could change a state may have run before one of them, not even in an earlier turn of a loop.
     """
     flow = Flow(code, raises=False)
+    ends = frozenset(_ends_of_changing_waits(flow))
     awaited = _awaited_calls(flow)
     before, changing, left = {0}, set[int](), [0]
     while left:
         index = left.pop()
-        if _may_change(flow, index, awaited):
+        if index in ends or _may_change(flow, index, awaited):
             changing.add(index)
         else:
             following = set(flow.after[index]) - before
             before |= following
             left += following
-    behind = set[int]().union(*(reached(index, flow.after) for index in changing))
+    ways = _ways_behind(code)
+    behind = set[int]().union(*(reached(index, ways) for index in changing))
     waits = (index for index in before - behind - changing if flow.instructions[index].opname == "YIELD_VALUE")
     return frozenset(flow.instructions[index].offset for index in waits)
 
 
-def _awaited_calls(flow: Flow) -> list[dis.Positions]:
-    """The places in the source of the calls whose results are awaited."""
-    calls = (flow.instructions[index - 1] for index, one in enumerate(flow.instructions) if one.opname in _AWAITS)
-    return [call.positions for call in calls if call.opname in _CALLS and call.positions is not None]
+@cache
+def _entries(code: CodeType) -> frozenset[int]:
+    """Where a coroutine stands while it enters an `async with`."""
+    flow = Flow(code, raises=False)
+    return frozenset(
+        flow.instructions[index + 3].offset
+        for index, one in enumerate(flow.instructions)
+        if one.opname in _AWAITS and one.arg == _ENTERS
+    )
 
 
-def _may_change(flow: Flow, index: int, awaited: list[dis.Positions]) -> bool:
+def _ways_behind(code: CodeType) -> list[list[int]]:
+    """What may follow each instruction, also if it raises: an `async with` of a lock ends no exception."""
+    flow = Flow(code)
+    for index, one in enumerate(flow.instructions):
+        if one.opname == "WITH_EXCEPT_START":
+            jumps = (at for at in range(index, len(flow.after)) if flow.instructions[at].opname.startswith("POP_JUMP"))
+            jump = next(jumps)
+            flow.after[jump].remove(flow.at[flow.instructions[jump].argval])
+    return flow.after
+
+
+def _ends_of_changing_waits(flow: Flow) -> Iterator[int]:
+    """Where an `await` is over that may have changed something, such as taken an item from a queue."""
+    for index, one in enumerate(flow.instructions):
+        if one.opname == "SEND":
+            begins = index - 2
+            of, call = flow.instructions[begins], flow.instructions[begins - 1]
+            is_with = of.opname in _AWAITS and of.arg in (_ENTERS, _LEAVES)
+            waits = of.opname in _AWAITS and call.opname in _CALLS and _called(flow, begins - 1)[-1] in _WAITS
+            if not (is_with or waits):
+                yield flow.at[one.argval]
+
+
+def _awaited_calls(flow: Flow) -> dict[int, dis.Positions]:
+    """The calls whose results are awaited, and their places in the source."""
+    calls = (index - 1 for index, one in enumerate(flow.instructions) if one.opname in _AWAITS)
+    places = {index: flow.instructions[index].positions for index in calls if flow.instructions[index].opname in _CALLS}
+    return {index: place for index, place in places.items() if place is not None}
+
+
+def _may_change(flow: Flow, index: int, awaited: dict[int, dis.Positions]) -> bool:
     one = flow.instructions[index]
     if one.opname not in _CALLS:
-        return one.opname in _CHANGES
+        return one.opname in _CHANGES or (one.opname == "BINARY_OP" and one.argrepr.endswith("="))  # `items += [1]`
     place = one.positions
     if place is None:
         return True
-    if any(_begin(call) <= _begin(place) and _end(place) <= _end(call) for call in awaited):
-        return False  # it is awaited, or an argument of what is
-    loads = (other for other in flow.instructions[:index] if other.opname == "LOAD_GLOBAL")
-    called = {other.argval for other in loads if other.positions and _begin(other.positions) == _begin(place)}
-    return not called or not called <= _ONLY_READ
+    if index in awaited:
+        return False
+    called = _called(flow, index)
+    if any(_begin(call) <= _begin(place) and _end(place) <= _end(call) for call in awaited.values()):
+        return called[-1] not in (_ONLY_READ if len(called) == 1 else frozenset()) | _ONLY_ASK | _BEGIN_WAITS
+    return called[-1] not in (_ONLY_READ if len(called) == 1 else _ONLY_ASK)
+
+
+def _called(flow: Flow, index: int) -> tuple[str, ...]:
+    """The names of what is called, such as ("self", "event", "wait"); the first is "" where that is no name."""
+    place, names = flow.instructions[index].positions, list[str]()
+    assert place is not None, "code from a source has places"
+    for one in reversed(flow.instructions[:index]):
+        if one.positions is None or _begin(one.positions) != _begin(place) or one.opname in _OF_CALLS:
+            continue
+        if one.opname in _ATTRIBUTES:
+            names.insert(0, one.argval)
+        else:
+            return (one.argval if one.opname in _NAMES else "", *names)
+    return ("", *names)
 
 
 def _begin(place: dis.Positions) -> tuple[int, int]:
@@ -161,7 +227,7 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
         self._cell, self._handler, self._now = cell, handler, cell.now
         code: CodeType | None = getattr(handler, "cr_code", None)
         self._waits = first_waits(code) if waits_first and self._now.message is not None and code else frozenset()
-        self._loops = not waits_first
+        self._loops, self._has_waited = not waits_first, False
         self._done = self._now.done_above = cell.done_so_far()
 
     def __await__(self) -> Self:
@@ -195,15 +261,51 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
 
     def _stands(self) -> None:
         """The handler waits: a state has it, if that is a first wait."""
-        frame = self._handler.cr_frame  # type: ignore[attr-defined]  # it is a coroutine
-        if frame.f_lasti not in self._waits:
+        is_first = self._handler.cr_frame.f_lasti in self._waits  # type: ignore[attr-defined]  # it is a coroutine
+        has_changed_nothing = is_first and _has_changed_nothing(self._handler)
+        if (has_changed_nothing or (is_first and not self._has_waited)) and self._done != self._now.done_above:
+            self._refuse(
+                "has sent, asked, made or set for later something before its first wait is over, and a restore, which "
+                "begins it anew, would do it twice. Do it behind the wait"
+            )
+        if not has_changed_nothing:
             self._waits = frozenset()
             return
-        if self._done != self._now.done_above:
-            self._handler.close()
-            raise LoopNotRepeatable(
-                f"{frame.f_code.co_qualname}, marked with @rayshot.waits_first, has sent, asked, made or set for later "
-                "something before its first wait is over, and a restore, which begins it anew, would do it twice. Do "
-                "it behind the wait"
+        if any(isinstance(one, asyncio.Semaphore) for one in _entered(self._handler)):
+            self._refuse(
+                "waits inside the `async with` of a semaphore: a snapshot would have the place as taken, and a "
+                "restore, which begins it anew, would take another one. Wait before it"
             )
+        self._has_waited = True
         self._cell.park(self._now)
+
+    def _refuse(self, what: str) -> None:
+        name = self._handler.cr_code.co_qualname  # type: ignore[attr-defined]  # as above
+        self._handler.close()
+        raise LoopNotRepeatable(f"{name}, marked with @rayshot.waits_first, {what}")
+
+
+def _has_changed_nothing(handler: Coroutine[Any, Any, Any]) -> bool:
+    """Whether what a handler awaits is in its first wait too, through all coroutines, and so are its tasks."""
+    code: CodeType | None = None
+    waiting: Any = handler
+    while isinstance(waiting, CoroutineType):
+        code, frame = waiting.cr_code, waiting.cr_frame
+        assert frame is not None, "it waits"
+        if code.co_filename not in WAITS_OF_ASYNCIO and frame.f_lasti not in first_waits(code):
+            return False
+        waiting = waiting.cr_await
+    if code is None or code.co_filename in LOCKS:
+        return True
+    return all(getattr(task.get_coro(), "cr_code", code).co_filename in WAITS_OF_ASYNCIO for task in others())
+
+
+def _entered(handler: Coroutine[Any, Any, Any]) -> Iterator[object]:
+    """What the coroutines in which a handler waits have entered with `async with`: they keep how to leave it."""
+    waiting: Any = handler
+    while isinstance(waiting, CoroutineType):
+        held = (one for one in gc.get_referents(waiting) if isinstance(one, MethodType))
+        entered = [one.__self__ for one in held if one.__name__ == "__aexit__"]
+        frame: Any = waiting.cr_frame
+        yield from entered[:-1] if frame.f_lasti in _entries(waiting.cr_code) else entered
+        waiting = waiting.cr_await

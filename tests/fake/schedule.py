@@ -131,21 +131,26 @@ class Schedule:
         alarm = None
         if timeout_s is not None:
             alarm = self.at(self.now_s + max(0.0, timeout_s), lambda: self.wake(thread, ticket, answer=False))
-        loop = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)  # other processes have theirs, in the same thread of the system
-        try:
-            if thread is self.main:
-                self._run_until(lambda: thread.answer is not None, what)
-            else:
-                self.greenlet.switch()
-        finally:
-            asyncio._set_running_loop(loop)
+        if thread is self.main:
+            self._let_run(lambda: self._run_until(lambda: thread.answer is not None, what))
+        else:
+            self._let_run(self.greenlet.switch)
         if self.closed:
             raise GreenletExit
         if alarm is not None:
             alarm.cancelled = True
         thread.waits_for = ""
         return thread.answer
+
+    @staticmethod
+    def _let_run(others):
+        """`others` do something. Their processes have event loops too, in the same thread of the system."""
+        loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            others()
+        finally:
+            asyncio._set_running_loop(loop)
 
     def _stop_if_dead(self, thread):
         """No `finally` of a process that died runs before the test is over."""
@@ -196,6 +201,6 @@ class Schedule:
             self._stop_if_dead(thread)
             thread.ticket = ticket = object()
             self.wake(thread, ticket)
-            self.greenlet.switch()
+            self._let_run(self.greenlet.switch)
             if self.closed:
                 raise GreenletExit

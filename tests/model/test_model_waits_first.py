@@ -1,6 +1,7 @@
 """Which methods may be marked with `@rayshot.waits_first`, and where they stand in their first waits."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -44,6 +45,57 @@ class Shapes:
         await self.other.wait()
         self.done += 1
 
+    async def refuses_above(self):
+        async with self.lock:
+            while not self.items:
+                if self.closed:
+                    raise RuntimeError("closed")
+                await self.changed.wait()
+            return self.items.popleft()
+
+    async def looks_under_the_lock(self):
+        while True:
+            async with self.lock:
+                if self.items:
+                    return self.items.popleft()
+            await self.event.wait()
+
+    async def asks_an_event(self):
+        while not self.event.is_set():
+            await self.event.wait()
+        self.done += 1
+
+    async def until_a_deadline(self):
+        until = time.monotonic() + self.seconds
+        await asyncio.wait_for(self.event.wait(), until - time.monotonic())
+
+    async def gathers(self):
+        await asyncio.gather(self.event.wait(), self.other.wait())
+        self.done += 1
+
+
+class Partly:
+    """Here only the first `await` is a first wait."""
+
+    async def took_an_item(self):
+        item = await self.queue.get()
+        await self.event.wait()
+        return item
+
+    async def awaited_a_helper(self):
+        await self.helper()
+        await self.event.wait()
+
+    async def comes_again_when_something_is_raised(self):
+        await self.event.wait()
+        while True:
+            try:
+                await self.other.wait()
+                self.done += 1
+                return self.items.pop()
+            except IndexError:
+                pass
+
 
 class Wrong:
     async def counts_above(self):
@@ -62,6 +114,23 @@ class Wrong:
     async def sets_an_item_above(self):
         self.items[0] = 1
         await self.event.wait()
+
+    async def pops_in_an_argument(self):
+        await self.send(self.items.pop())
+
+    async def pops_of_the_longest(self):
+        item = max(self.items, key=len).pop()
+        await self.event.wait()
+        return item
+
+    async def adds_in_place(self):
+        items = self.items
+        items += [1]
+        await self.event.wait()
+
+    async def enters(self):
+        with self.busy:
+            await self.event.wait()
 
     async def waits_for_nothing(self):
         return 1
@@ -85,6 +154,11 @@ def test_what_changes_nothing_before_its_first_wait_may_be_marked(method):
 def test_what_may_have_changed_the_state_may_not(method):
     with pytest.raises(ConfigError, match=rf"{method.__name__} is marked with @rayshot.waits_first, and something"):
         rayshot.waits_first(method)
+
+
+@pytest.mark.parametrize("method", methods(Partly), ids=lambda one: one.__name__)
+def test_behind_what_may_have_changed_the_state_no_wait_is_a_first_one(method):
+    assert len(first_waits(method.__code__)) == 1
 
 
 def test_a_plain_function_may_not():

@@ -14,8 +14,11 @@ from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.suspension import Suspension
 
-TURNS_TO_REST = 3
-"""The loop turns so often before a snapshot: a parked handler whose wait is over goes on meanwhile."""
+TURNS_TO_REST, TURNS_TO_REST_MAX = 3, 1000
+"""Before a snapshot the loop turns until so many turns in a row have moved no parked handler, and no more than so many.
+
+A parked handler whose wait is over goes on meanwhile; of those at a barrier one goes on behind the other.
+"""
 
 Message = tuple[Handling, list[Any]]
 
@@ -62,7 +65,7 @@ class Interleaving:
         self._messages: Iterator[list[Any]] | None = None
         """What is left of the delivery that is begun."""
         self._woken: asyncio.Future[None] | None = None
-        self._is_news = self._is_over = self._rests = False
+        self._is_news = self._is_over = self._rests = self._has_moved = False
         self._patience: float | None = None
 
     def serve(self, delivery: Delivery) -> None:
@@ -92,8 +95,7 @@ class Interleaving:
         try:
             while not self._is_over and runner.down is None:
                 if not self._is_running and (runner.interrupted or self._recording.captures):
-                    for _ in range(TURNS_TO_REST):
-                        await asyncio.sleep(0)
+                    await self._come_to_rest()
                 self._is_news = self._rests = False
                 message = self._worker.turn(self._take, self._rest, is_between=not self._is_running)
                 if message is not None:
@@ -102,6 +104,15 @@ class Interleaving:
                     await self._news()
         finally:
             self._suspension.serve(None)
+
+    async def _come_to_rest(self) -> None:
+        quiet = 0
+        for _ in range(TURNS_TO_REST_MAX):
+            self._has_moved = False
+            await asyncio.sleep(0)
+            quiet = 0 if self._has_moved else quiet + 1
+            if quiet == TURNS_TO_REST:
+                return
 
     @property
     def _is_running(self) -> bool:
@@ -139,6 +150,7 @@ class Interleaving:
 
     def _parks(self) -> None:
         """A parked handler has gone on, or another one is parked."""
+        self._has_moved = True
         self._show()
         with self._runner.lock:
             if self._runner.held and self._is_running and self._runner.down is None:
@@ -248,7 +260,7 @@ class Interleaving:
             if not self._suspension.passes(handling.loop, may_begin):
                 continue
             del self._tops[handling]
-            self._cell.parking.handlers.remove(handling)
+            del self._cell.parking.handlers[handling]
             if not future.done():
                 future.set_exception(LoopEnded()) if self._suspension.must_end() else future.set_result(None)
 
