@@ -26,6 +26,9 @@ class Desk:
     async def call(self, number):
         self.other.value.remote(number).then(self.on_value, number)
 
+    async def ask(self, number):
+        self.got.append(await self.other.value.remote(number))
+
     async def call_both(self, number):
         called = [self.other.value.remote(one) for one in (number, number + 1)]
         rayshot.gather(called).then(self.on_value, number)
@@ -109,6 +112,13 @@ def test_a_handler_that_continues_runs_to_its_end_beside_others(cluster, desk, b
     getattr(desk, begin).tell(1)
     cluster.until(lambda: instance(cluster).got)
     assert read(desk) == [got]
+
+
+def test_answers_that_have_had_their_turn_are_forgotten(cluster, desk):
+    for number in range(30):
+        door.get(desk.ask.remote(number))
+    assert read(desk) == [*range(30)]
+    assert sum(len(numbers) for numbers in process_of(cluster, "desk").suspension._spent.values()) < 3
 
 
 def test_who_waits_at_a_barrier_is_counted_once_behind_a_restore(cluster, system, desk):

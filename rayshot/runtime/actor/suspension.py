@@ -274,6 +274,7 @@ class Suspension:
                 self._of_pass = sender, number, call_id
             elif self._loops and not any(call_id in one.missing for one in self._cell.gatherings):
                 self._spent[sender][number] = call_id
+                self._forget_spent(sender)
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
                 if self._watch is not None:
@@ -283,6 +284,12 @@ class Suspension:
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
                 question.outcome = False, as_rays(not_answered(question.callee))
+
+    def _forget_spent(self, sender: str) -> None:
+        """Some answers of this sender may have had their turn since: they wait in the mailbox no more."""
+        spent, handled = self._spent[sender], self._channels.mailbox.processed.get(sender, 0)
+        if min(spent) <= handled:
+            self._spent[sender] = {number: call_id for number, call_id in spent.items() if number > handled}
 
     @property
     def _loops(self) -> bool:
