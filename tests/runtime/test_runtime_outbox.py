@@ -428,3 +428,15 @@ def test_a_rider_of_which_both_copies_arrive_is_kept_for_a_record_once(riding):
         process.runner.handle(StateCaptured(SNAPSHOT, True, {"bob": 1}, {}))
         process.release()
     assert channel.kept_bytes == 0
+
+
+def test_a_rider_to_an_actor_that_has_ended_is_a_dead_letter_only_if_it_was_sent_again():
+    for came_again, letters in ((False, 0), (True, 1)):
+        process, receiver = Process(), Receiver()
+        channel = receiver.channel = process.meet("bob", receiver)
+        ride(process, channel, 1, rides_on=5)
+        if came_again:
+            hear(process, channel, (), 5)
+        with process.lock:
+            channel.end("bob ended")
+        assert process.dead_letters.count == letters

@@ -201,12 +201,16 @@ class SenderChannel(Outbox):
         self.room.notify_all()
 
     def end(self, detail: str) -> None:
-        """The receiver ended: unacknowledged, waiting and later messages become dead letters. Call under the lock."""
+        """The receiver ended: unacknowledged, waiting and later messages become dead letters. Call under the lock.
+
+        Not riders: who ends has heard the answers to its batches, so they have arrived, and only their acks have not.
+        """
         assert self.lock.locked()
         self.ended = detail
         self._set_due(DUE[0])
         self.gather()
-        frames = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
+        lost = [batch for batch in self.in_flight.values() if not batch.rides_on]
+        frames = [Frame(batch.first, batch.count, batch.body) for batch in lost]
         self.in_flight.clear()
         self.riders = 0
         self.make_dead_letters(detail, [message for frame in frames for message in split_frame(frame)])
