@@ -100,7 +100,7 @@ class Reply(Unanswered):
             cell.port.await_answers([self.question], 1, 0.0)  # it may be here
         if self.callee == cell.name and not self.question.is_answered:
             raise WaitsForHandler(
-                f"actor {self.callee!r} waits for its own answer, and it handles one message at a time: call the "
+                f"actor {self.callee!r} waits for its own answer, which comes behind what it handles now: call the "
                 "method directly, or name what comes next: reply.then(self.on_result)",
                 actor=self.callee,
             )
