@@ -96,9 +96,11 @@ class Reply(Unanswered):
         cell = self._here()
         self.become_question(cell)
         assert self.question is not None
-        if self.callee == cell.name and not self.question.is_answered:
+        if self.callee != cell.name or cell.at_once > 1:
+            return self.question
+        if not self.question.is_answered:
             cell.port.await_answers([self.question], 1, 0.0)  # it may be here
-        if self.callee == cell.name and not self.question.is_answered:
+        if not self.question.is_answered:
             raise WaitsForHandler(
                 f"actor {self.callee!r} waits for its own answer, which comes behind what it handles now: call the "
                 "method directly, or name what comes next: reply.then(self.on_result)",

@@ -73,6 +73,16 @@ class Worker:
         self.done.append(number)
         return answer[1]
 
+    async def ask_itself(self, number):
+        return await self.me.slow.remote(number, 1.0)
+
+    async def tell_itself(self, number):
+        self.me.slow.remote(number, 0)
+        await asyncio.sleep(100)
+
+    async def know(self, me):
+        self.me = me
+
     async def pause(self):
         self.resumed.clear()
 
@@ -372,6 +382,21 @@ def test_what_is_sent_before_the_first_wait_is_refused(cluster, system, worker):
     other.pause.tell()
     with pytest.raises(LoopNotRepeatable, match=r"send_first, marked with @rayshot\.waits_first, has sent"):
         door.get(other.send_first.remote())
+
+
+def test_an_actor_may_ask_itself_as_long_as_a_place_is_free(cluster, system, worker):
+    door.get(worker.know.remote(worker))
+    asked = [worker.ask_itself.remote(one) for one in range(3)]
+    cluster.settle()
+    assert system.snapshot().states()["worker"]["at_once"] == 0
+    assert door.get(asked) == [("worker", one) for one in range(3)]
+
+
+def test_what_an_actor_sends_to_itself_begins_while_its_handler_goes_on(cluster, worker):
+    door.get(worker.know.remote(worker))
+    worker.tell_itself.tell(1)
+    cluster.schedule.pass_s(1)
+    assert instance(cluster).done == [1]
 
 
 def test_a_lock_that_is_locked_in_a_snapshot_is_warned_of(cluster, system, worker, caplog):

@@ -167,6 +167,7 @@ class Interleaving:
         if self._cell.open_calls:
             self._cell.ask()
             self._channels.settle_calls()
+            asyncio.get_running_loop().call_soon_threadsafe(self._wake)  # some may be calls of the actor itself
 
     # Beginning -------------------------------------------------------------------------------------------------
 
@@ -237,7 +238,7 @@ class Interleaving:
         elif error is not None and self._runner.down is None:
             self._worker.failed(handling.sender, handling.number, fields, error)
         self._runner.interrupted = True  # maybe something waits for the end of a handler
-        self._wake()
+        self._suspension.wake_tasks()  # it may have answered another one of this actor
 
     # Loops -----------------------------------------------------------------------------------------------------
 

@@ -197,9 +197,10 @@ class Suspension:
         self._loop = self._runner.hear_news = None
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._wake_tasks)
+                loop.call_soon_threadsafe(self.wake_tasks)
 
-    def _wake_tasks(self) -> None:
+    def wake_tasks(self) -> None:
+        """Something is new, maybe an answer. On the loop."""
         if self._serves is not None:
             self._serves()
         error = None
@@ -230,6 +231,8 @@ class Suspension:
         callees = [one.callee for one in questions]
         self._cell.ask()
         self._channels.leave_all({*callees})
+        if self._serves is not None:
+            self._serves()  # what this actor sent to itself may begin now
         if self._tracing.tracer is not None:
             self._tracing.tracer.suspended()
         with self._runner.lock:
@@ -240,6 +243,8 @@ class Suspension:
             if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
                 self._concluding.wait()
             self._recording.suspend(*callees)
+            if self._runner.name in callees:  # no packet says so
+                self._concluding.asked(self._runner.name, self._channels.out[self._runner.name].sent)
             self._channels.boarding.close()
             if self._runner.held:
                 self._channels.say_asked()
