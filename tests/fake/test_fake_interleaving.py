@@ -97,6 +97,12 @@ class Worker:
             self.done.append(item)
         return self.done
 
+    async def turn(self, seconds):
+        async for _ in rayshot.loop():
+            self.at_once += 1
+            await asyncio.sleep(seconds)
+            self.at_once -= 1
+
     async def gather(self, queues):
         return await asyncio.gather(*(one.get_async() for one in queues))
 
@@ -397,6 +403,15 @@ def test_what_an_actor_sends_to_itself_begins_while_its_handler_goes_on(cluster,
     worker.tell_itself.tell(1)
     cluster.schedule.pass_s(1)
     assert instance(cluster).done == [1]
+
+
+def test_loops_of_one_actor_that_run_in_turn_keep_no_snapshot_away(cluster, system, worker):
+    for seconds in (1.0, 0.7):
+        worker.turn.tell(seconds)
+    cluster.schedule.pass_s(0.5)
+    began = cluster.schedule.now_s
+    assert system.snapshot().states()["worker"]["at_once"] == 0
+    assert cluster.schedule.now_s - began < 2.0
 
 
 def test_a_lock_that_is_locked_in_a_snapshot_is_warned_of(cluster, system, worker, caplog):

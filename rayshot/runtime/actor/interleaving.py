@@ -176,12 +176,12 @@ class Interleaving:
         runner, mailbox, cell = self._runner, self._channels.mailbox, self._cell
         if runner.loading or runner.ending:
             return None
+        if self._recording.is_due or runner.participant.paused:
+            return None
         if cell.parking.handlers:
             self._begin_passes()
         if cell.parking.before:
             return self._begin_anew(cell.parking.before.pop(0))
-        if self._recording.is_due or runner.participant.paused:
-            return None
         if len(self._running) >= cell.at_once and not self._suspension.must_end():
             return None
         if self._messages is not None and runner.held:
