@@ -172,7 +172,7 @@ class Cell:
         """A state has this handler until `parking.go_on`."""
         if now.loop is None:
             assert now.message is not None, "who begins it keeps it"
-            now.loop = LoopState(now.sender, now.number, now.message)
+            now.loop = LoopState(now.sender, now.number, now.message, slots=now.slots)
         self.may_be_in_state()
         self.parking.park(now)
 
@@ -446,8 +446,8 @@ class Cell:
             **({"callees": callees} if callees else {}),
             **({"questions": questions} if questions else {}),
             **({"gatherings": self.gatherings} if self.gatherings else {}),
-            **({"loop": self.now.loop.recorded(now)} if self.now.loop is not None else {}),
-            **({"parked": parked} if (parked := self.parking.recorded(now)) else {}),
+            **({"loop": self.now.loop.recorded(now, self.port.codec)} if self.now.loop is not None else {}),
+            **({"parked": parked} if (parked := self.parking.recorded(now, self.port.codec)) else {}),
             **({"owed": dict(self.owed.numbers)} if self.owed.numbers else {}),
             **({"dead_letters": self.dead_letters.recorded()} if self.dead_letters else {}),
         }

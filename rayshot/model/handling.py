@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.format.codec import Codec
+from rayshot.format.slots import Slot
 from rayshot.model.calls import EXPIRE, Question
 from rayshot.model.child_names import ChildNames
 
@@ -16,7 +17,7 @@ class LoopState:
     `children` counts the names that it gave to anonymous actors. `asks` is the method that is called for each pass; ""
     if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
     pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
-    time.
+    time. `slots` are values beside the message; a state has them inside.
     """
 
     sender: str
@@ -26,6 +27,7 @@ class LoopState:
     asks: str = ""
     question: Question | None = None
     due: float | None = None
+    slots: Sequence[Slot] = ()
 
     def drop_question(self, codec: Codec, name: str) -> bytes:
         """The actor `name` does not need any more what it has asked for: returns the message that tells its callee."""
@@ -33,9 +35,10 @@ class LoopState:
         call_id, self.question = self.question.call_id, None
         return codec.tell(EXPIRE, (name, call_id))
 
-    def recorded(self, now: float) -> dict[str, Any]:
+    def recorded(self, now: float, codec: Codec) -> dict[str, Any]:
         """As a state has it; `now` is by the clock of the cell."""
-        of = {"sender": self.sender, "number": self.number, "message": self.message, "children": self.children}
+        message = codec.filled(self.message, self.slots) if self.slots else self.message
+        of = {"sender": self.sender, "number": self.number, "message": message, "children": self.children}
         due_in = None if self.due is None else max(0.0, self.due - now)
         return {**of, "asks": self.asks, "question": self.question, "due_in": due_in}
 
@@ -113,6 +116,7 @@ class Parking:
             del self.handlers[now]
             self.changed()
 
-    def recorded(self, now: float) -> list[dict[str, Any]]:
+    def recorded(self, now: float, codec: Codec) -> list[dict[str, Any]]:
         """As a state has them; `now` is by the clock of the cell."""
-        return [one.recorded(now) for one in (*(one.loop for one in self.handlers), *self.before) if one is not None]
+        parked = (*(one.loop for one in self.handlers), *self.before)
+        return [one.recorded(now, codec) for one in parked if one is not None]

@@ -96,7 +96,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         if cell.now.loop is not None:
             self._take_over(cell, cell.now.loop, where)
         else:
-            cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message)
+            cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message, slots=cell.now.slots)
             cell.may_be_in_state()
 
     def _take_over(self, cell: Cell, loop: LoopState, where: str) -> None:

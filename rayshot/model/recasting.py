@@ -56,9 +56,10 @@ class Recasting:
             raise self._mismatch(number, error) from error
 
     def state(self, state: dict[str, Any]) -> None:
-        """Rewrite the message in a recorded state that began its loop. Raises as `message`."""
-        if (loop := state.get("loop")) is not None:
-            loop["message"] = self.message(loop["number"], loop["message"])
+        """Rewrite the messages in a recorded state that began its loops, and its first waits. Raises as `message`."""
+        for one in (state.get("loop"), *state.get("parked", ())):
+            if one is not None:
+                one["message"] = self.message(one["number"], one["message"])
 
     def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
         """Rewrite the pickle of a value beside a message, its stream first. Raises as `message`."""

@@ -295,6 +295,18 @@ def test_who_puts_waits_for_room_and_nothing_is_lost_or_twice_however_often_it_d
     door.get(put)
 
 
+def test_large_values_and_references_beside_a_message_that_waits_first_are_in_the_snapshot(cluster, system, samples):
+    samples.put.tell(0)
+    samples.put.tell(1)
+    samples.put.tell(bytes(2 << 20))
+    samples.put.tell(door.put("by reference"))
+    cluster.settle()
+    assert system.snapshot().verify().sound
+    go_back(cluster, system)
+    got = door.get([samples.get.remote() for _ in range(4)])
+    assert [len(one) if isinstance(one, bytes) else one for one in got] == [0, 1, 2 << 20, "by reference"]
+
+
 def test_pause_and_resume_are_kept_in_a_snapshot(cluster, system, worker):
     worker.pause.tell()
     done = [worker.work.remote(one) for one in range(3)]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 from rayshot.format.codec import method_of
+from rayshot.format.slots import LARGE, VALUE
 from rayshot.model.calls import LoopBegunAnew, LoopEnded
 from rayshot.model.configuration import ANEW
 from rayshot.model.handling import Handling, LoopState
@@ -19,6 +20,9 @@ TURNS_TO_REST, TURNS_TO_REST_MAX = 3, 1000
 
 A parked handler whose wait is over goes on meanwhile; of those at a barrier one goes on behind the other.
 """
+
+_INSIDE = frozenset({VALUE, LARGE})
+"""What lies beside a message of these kinds can be inside it. A reference that stays one cannot."""
 
 Message = tuple[Handling, list[Any]]
 
@@ -196,7 +200,7 @@ class Interleaving:
         fields, sender = next(self._messages), mailbox.current.sender
         number = mailbox.position + 1
         handling = cell.new_handling(sender, number, mailbox.slots.pop((sender, number), ()))
-        if not handling.slots and method_of(fields) in cell.parking.methods:
+        if method_of(fields) in cell.parking.methods and all(slot.kind in _INSIDE for slot in handling.slots):
             handling.message = mailbox.current_message(number)
         mailbox.position = number
         if number == mailbox.current.frame.last:
@@ -206,7 +210,7 @@ class Interleaving:
 
     def _begin_anew(self, loop: LoopState) -> Message:
         """A snapshot has a handler: its message is handled again, though it counts as handled."""
-        handling = self._cell.new_handling(loop.sender, loop.number)
+        handling = self._cell.new_handling(loop.sender, loop.number, loop.slots)
         handling.loop, handling.message = loop, loop.message
         self._begun_anew.add(handling)
         handling.child_names.go_on(loop.sender, loop.number, loop.children)
