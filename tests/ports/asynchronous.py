@@ -319,6 +319,28 @@ def async_methods_interleave(port):
     return ray.get(actor.read.remote())
 
 
+@works("max-concurrency-async")
+def async_methods_interleave_as_many_as_the_class_says(port):
+    @port.actor(max_concurrency=3)
+    class Actor:
+        def __init__(self):
+            self.lines, self.all_there = [], asyncio.Event()
+
+        async def work(self):
+            self.lines.append("begins")
+            if len(self.lines) == 3:
+                self.all_there.set()
+            await self.all_there.wait()
+            self.lines.append("ends")
+
+        def read(self):
+            return self.lines
+
+    actor = Actor.remote()
+    ray.get([actor.work.remote() for _ in range(3)])
+    return ray.get(actor.read.remote())
+
+
 @refused("async-events", "WaitsForHandler", "continue in that other handler", "docs/porting.md#async")
 def a_batch_that_is_complete_with_the_third_call(port):
     @port.actor

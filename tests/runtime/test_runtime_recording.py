@@ -175,7 +175,8 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
         "concluding": None,
         "tracing": None,
     }
-    parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}), "cell": SimpleNamespace(open_calls=[])}
+    parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}, loops="kept")}
+    parts["cell"] = SimpleNamespace(open_calls=[], parking=SimpleNamespace())
     Worker(SimpleNamespace(**parts))._do_what_waits()
     assert not process.lock.locked()
 
