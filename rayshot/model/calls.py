@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXPIRE = "__expire__"
 """In place of a method: nobody needs the answer of a call any more that was left to be answered later."""
 Answer = tuple[bool, bytes, "Sequence[Any]"]
-"""An answer as it comes: whether it is a result, its bytes, what lies beside it."""
+"""An answer as it comes: whether it is a result, its bytes, and the values that came beside them."""
 
 
 class OpenCall:

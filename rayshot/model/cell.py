@@ -40,14 +40,16 @@ TIME_UP = "__time_up__"
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `now` is the handler that runs, and `number_now()` the number of its message on its channel, 0 if none is handled:
-    who runs the cell sets this function. `questions` are the calls, by their ids, whose replies are held by a handler,
-    or by the state. `gatherings` wait for several of them. `owed` are the calls that were handled
-    and are answered later; `answers_late`: there may be such calls to this actor. `coroutines` runs `async def`
-    handlers: close it when the actor is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor
-    asked for its end and handles no more messages. `shared`: its code got its own handle, so others may have it. `told`
-    gets the name of each method that is called. `makers` are the drivers of programs with a name that sent its
-    creation. `dead_letters` are the last messages that had no effect; they go where the state goes.
+    `at_once` handlers may run in turns. `now` is the one that runs, and `number_now()` the number of its message on its
+    channel, 0 if none is handled: who runs the cell sets this function. `open_calls` are the calls of handlers which
+    have not left. `questions` are the calls, by their ids, whose replies are held by a handler, or by the state.
+    `gatherings` wait for several of them. `owed` are the calls that were handled and are answered later;
+    `answers_late`: there may be such calls to this actor. `parking` has the handlers that are part of the state where
+    several run at once. `coroutines` runs `async def` handlers: close it when the actor is gone. `constructing`: the
+    constructor runs, or has failed. `ending`: the actor asked for its end and handles no more messages. `shared`: its
+    code got its own handle, so others may have it. `told` gets the name of each method that is called. `makers` are the
+    drivers of programs with a name that sent its creation. `dead_letters` are the last messages that had no effect;
+    they go where the state goes.
     """
 
     def __init__(

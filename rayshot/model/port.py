@@ -78,7 +78,7 @@ class CellPort(Port, AnswerPort, Protocol):
         """Whether messages are waiting that this actor sent to itself, for example those of its timers."""
 
     def message_now(self) -> bytes | None:
-        """The message that is handled now, encoded; None if values lie beside it."""
+        """The encoded message that is handled now; None if values came beside it."""
 
     def sent_so_far(self) -> int:
         """How many messages this actor has sent, with those of the running handler."""

@@ -70,7 +70,7 @@ class Answering:
         with process.runner.lock:
             return {
                 "node": here.address(),
-                "handler": "" if handling is None or self._process.runner.idle else method_of(handling) or "a reply",
+                "handler": "" if handling is None or process.runner.idle else method_of(handling) or "a reply",
                 "waits_for": process.recording.waits_for,
                 "waits_s": process.suspension.waits_s,
                 "waits_at": process.suspension.waits_at,
@@ -99,7 +99,7 @@ class Answering:
                 process.channels.dead_letters.count,
                 len(process.channels.mailbox),
                 process.channels.waiting,
-                not self._process.runner.idle,
+                not process.runner.idle,
                 any(channel.full for channel in process.channels.out.values()),
                 process.outcomes.changed,
             )
