@@ -23,12 +23,13 @@ from tests.snapshots.snapshot_builder import KEY, TAKEN_AT, open_bank
 
 @dataclass
 class Actor:
-    """A recorded actor. `callees=None` is that of an older rayshot."""
+    """A recorded actor. `callees=None` is that of an older rayshot; `owed` are the calls that it answers later."""
 
     state: Any = field(default_factory=dict)
     calls: dict[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
     callees: dict[int, str] | None = None
     timers: list[tuple[float, str, tuple[Any, ...]]] = field(default_factory=list)
+    owed: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -126,7 +127,7 @@ def _manifest(
             continue
         callees = {} if actor.callees is None else {"callees": actor.callees}
         tree = {"state": actor.state, "calls": actor.calls, "timers": actor.timers, "next_call": 99, "ending": False}
-        pickled = dump_state(tree | callees, "state")
+        pickled = dump_state(tree | callees | ({"owed": actor.owed} if actor.owed else {}), "state")
         states[name] = pickled.codec, writer.add(pickled.stream), [writer.add(buffer) for buffer in pickled.buffers]
     boxes = {}
     for ends, line in lines.items():

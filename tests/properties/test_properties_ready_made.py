@@ -119,6 +119,13 @@ def test_no_reply_is_lost_while_the_request_or_the_reply_is_in_flight():
     assert holds(lost_reply(), {"alice": AWAITS}, {BA: Line(1, [reply(7, 3)])}, ("bob",)) is False, "it replied first"
 
 
+def test_no_reply_is_lost_that_its_callee_owes():
+    owes = {"alice": AWAITS, "bob": Actor(owed={("alice", 7): 1})}
+    assert holds(lost_reply(), owes, {AB: Line(1)}) is False
+    others = {("alice", 8): 1, ("carol", 7): 1}
+    assert holds(lost_reply(), {"alice": AWAITS, "bob": Actor(owed=others)}, {AB: Line(1)}) is True
+
+
 def test_a_message_between_the_two_that_is_of_another_call_brings_no_reply():
     lines = {AB: Line(2, [call(8, "ask"), tell("go")]), BA: Line(1, [call(7, "ask")])}
     assert holds(lost_reply(), {"alice": AWAITS, "bob": Actor()}, lines) is True
