@@ -4,7 +4,8 @@ import asyncio
 import dis
 import gc
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from functools import cache
 from types import CodeType, CoroutineType, MethodType
 from typing import Any, Protocol, Self, TypeVar
@@ -24,6 +25,8 @@ _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _OF_CALLS = frozenset({"PRECALL", "KW_NAMES", "PUSH_NULL", "EXTENDED_ARG"})
 _AWAITS = frozenset({"GET_AWAITABLE"})
+_FROM_YIELD = int(sys.version_info >= (3, 13))
+"""A frame that waits stands at its YIELD_VALUE; since Python 3.13 at the RESUME behind it."""
 _ENTERS, _LEAVES = 1, 2
 """What is awaited is the entry, or the exit, of an `async with`."""
 _ONLY_READ = frozenset({"all", "any", "bool", "isinstance", "len", "max", "min", "sorted", "sum", "super"})
@@ -95,19 +98,20 @@ def first_waits(code: CodeType) -> frozenset[int]:
             left += following
     ways = _ways_behind(code)
     behind = set[int]().union(*(reached(index, ways) for index in changing))
-    waits = (index for index in before - behind - changing if flow.instructions[index].opname == "YIELD_VALUE")
-    return frozenset(flow.instructions[index].offset for index in waits)
+    return _places(flow, (one for one in before - behind - changing if flow.instructions[one].opname == "YIELD_VALUE"))
 
 
 @cache
 def _entries(code: CodeType) -> frozenset[int]:
     """Where a coroutine stands while it enters an `async with`."""
     flow = Flow(code, raises=False)
-    return frozenset(
-        flow.instructions[index + 3].offset
-        for index, one in enumerate(flow.instructions)
-        if one.opname in _AWAITS and one.arg == _ENTERS
-    )
+    enters = (at for at, one in enumerate(flow.instructions) if one.opname in _AWAITS and one.arg == _ENTERS)
+    return _places(flow, (index + 3 for index in enters))
+
+
+def _places(flow: Flow, yields: Iterable[int]) -> frozenset[int]:
+    """What `f_lasti` is where a coroutine waits, by the instructions with which it yields."""
+    return frozenset(flow.instructions[index + _FROM_YIELD].offset for index in yields)
 
 
 def _ways_behind(code: CodeType) -> list[list[int]]:
