@@ -97,7 +97,7 @@ WRONG = [
     ("none", (), {"a": 1}, "unexpected keyword argument 'a'"),
     ("some", (), {}, "missing a required argument: 'a'"),
     ("some", (1, 2, 3, 4), {}, "too many positional arguments"),
-    ("some", (), {"a": 1}, "'a' parameter is positional only"),
+    ("some", (), {"a": 1}, "positional.only.*'a'|'a' parameter is positional.only"),
     ("some", (1, 2, 3), {"c": 4}, "multiple values for argument 'c'"),
     ("more", (), {"key": 1}, "missing a required argument: 'a'"),
     ("keyword", (), {}, "missing a required argument: 'key'"),
