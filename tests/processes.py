@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,16 +31,24 @@ def own_environment() -> dict[str, str]:
     return kept | {"RAY_worker_niceness": "0"}  # at Ray's 15, a worker takes minutes to start beside what runs here
 
 
-def marked(mark: str) -> list[str]:
-    """The command lines of all living processes whose environment holds this mark: a program's, and all it started."""
-    found = []
+def marked(mark: str) -> dict[int, str]:
+    """The living processes whose environment holds this mark, a program's and all it started, with their commands."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             pass  # it ended, or belongs to somebody else
     return found
+
+
+def kill_marked(mark: str) -> None:
+    """SIGKILL all of them, also those that they start meanwhile."""
+    while found := marked(mark):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def runs(pid: int) -> bool:

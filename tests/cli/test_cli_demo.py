@@ -29,7 +29,7 @@ def environment(tmp_path):
     folders = set(Path("/tmp").glob("rayshot-own-*"))
     yield {**own_environment(), "XDG_CONFIG_HOME": str(tmp_path / "config"), "MARK": mark, "COLUMNS": "80"}
     assert set(Path("/tmp").glob("rayshot-own-*")) <= folders
-    assert marked(mark) == []
+    assert marked(mark) == {}
 
 
 def run(environment, folder, *arguments):

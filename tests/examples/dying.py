@@ -11,13 +11,15 @@ from rayshot.model.handle import Method
 
 
 @contextlib.contextmanager
-def held(monkeypatch):
-    """Programs make their actors, and call none of them before the event that comes out of this is set."""
-    gate = threading.Event()
+def held(monkeypatch, calls=0):
+    """A program makes its actors and so many calls, and no more before the event that comes out of this is set."""
+    gate, left = threading.Event(), [calls]
 
     def waiting(method):
         def call(*args, **kwargs):
-            gate.wait()
+            left[0] -= 1
+            if left[0] < 0:
+                gate.wait()
             return method(*args, **kwargs)
 
         return call

@@ -1,10 +1,16 @@
 """Programs that people write for Ray, and the same on rayshot, of which an actor is killed in the middle."""
 
+import ast
 import contextlib
 import difflib
 import importlib
+import os
 import re
+import subprocess
+import sys
+import tempfile
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +22,8 @@ import rayshot
 from examples.notebooks.marks import RED, Dots
 from examples.ports import lost_prompts
 from tests.examples.dying import die_after, held
-from tests.processes import ROOT
+from tests.examples.elsewhere import EDGES, IN_THE_MIDDLE, JOURNEYS
+from tests.processes import ROOT, kill_marked
 from tests.runtime.healed import HEALS, until_it_runs
 from tests.waiting import eventually
 
@@ -25,7 +32,6 @@ ROW = re.compile(r"^\| `(\w+)\.py` \|.*\| (\d+) \|", re.MULTILINE)
 TEXT = "the actors of a tree ask their children and the children ask theirs until a leaf is asked which counts"
 ARTICLES = ["to be or not to be", "that is the question", "whether it is nobler in the mind", "to suffer"]
 WORDS = "it was the best of times it was the worst of times"
-EDGES = [(k, k + 7) for k in range(0, 200, 3)] + [(k, 2 * k) for k in range(1, 60, 4)]
 POINTS = [(x / 10, 3 * x / 10 - 1) for x in range(-10, 11)]
 
 SNAPSHOTS = rayshot.SnapshotConfig(interval_s=0.3)
@@ -210,35 +216,55 @@ def test_a_program_that_came_over_is_killed_and_ends_as_the_plain_one(cluster, t
 
 @pytest.mark.ray
 @pytest.mark.acceptance("A5")
-@pytest.mark.parametrize(
-    ("port", "keeper", "attribute"),
-    [
-        pytest.param(training(240), "trainer", "trained", id="training"),
-        pytest.param(crawler(800), "index", "found", id="crawler", marks=WIDE),
-        pytest.param(rollouter(400), "trainer", "trained", id="rollouter", marks=WIDE),
-    ],
-)
-def test_a_program_that_came_over_goes_on_from_a_snapshot_without_whoever_began_it(
-    cluster, tmp_path, monkeypatch, port, keeper, attribute
-):
-    right = port.right[1] if port.name == "crawler" else port.right
+def test_the_training_goes_on_from_a_savepoint_without_whoever_began_it(cluster, tmp_path, monkeypatch):
+    port = training(240)
 
     def kept(snapshot):
-        (state,) = states_of(snapshot, keeper).values()
-        return state[attribute]
+        (state,) = states_of(snapshot, "trainer").values()
+        return trained_once(state["trained"])
 
     with at_work(port, tmp_path, monkeypatch) as (system, _, _, gate):
         gate.set()
         eventually(lambda: len(kept(system.snapshot())) >= 10, 60)
         middle = kept(system.stop_with_savepoint("the cluster is needed"))
-    assert len(middle) < len(right), "it is over"
+    assert len(middle) < len(port.right), "it is over"
     with rayshot.restore(tmp_path, system=system_of(port), config=rayshot.SnapshotConfig()) as system:
-        eventually(lambda: len(kept(system.snapshot())) == len(right), 60)
+        eventually(lambda: len(kept(system.snapshot())) == len(port.right), 60)
         last = system.snapshot()
-    assert (kept(last) if port.name == "crawler" else port.exact(kept(last))) == right
-    if port.name == "training":
-        made = [prompt for engine in states_of(last, "engine").values() for prompt in engine["generated"]]
-        assert sorted(made) == right, "each prompt was generated once"
+    assert kept(last) == port.right
+    made = [prompt for engine in states_of(last, "engine").values() for prompt in engine["generated"]]
+    assert sorted(made) == port.right, "each prompt was generated once"
+
+
+def kill_in_the_middle(name, storage):
+    """Let a program of `elsewhere` work in a Ray cluster of its own, and kill it with all processes of that."""
+    mark = f"elsewhere-{uuid.uuid4().hex}"
+    with tempfile.TemporaryDirectory(prefix="re-", dir="/tmp", ignore_cleanup_errors=True) as folder:  # short
+        begun = subprocess.Popen(
+            [sys.executable, "-m", "tests.examples.elsewhere", "begin", name, storage],
+            cwd=ROOT,
+            env={**os.environ, "MARK": mark, "RAY_TMPDIR": folder},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert begun.stdout.readline().strip() == IN_THE_MIDDLE
+        finally:
+            kill_marked(mark)
+            begun.communicate()
+
+
+@pytest.mark.ray
+@pytest.mark.acceptance("A5")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if k == 0 else WIDE) for k, name in enumerate(JOURNEYS)])
+def test_a_program_that_came_over_ends_as_the_plain_one_in_a_new_cluster_when_its_own_was_killed(
+    cluster, tmp_path, run_program, name
+):
+    kill_in_the_middle(name, tmp_path / "shots")
+    (printed,) = run_program("-m", "tests.examples.elsewhere", "go_on", name, tmp_path / "shots")
+    exact = next(port.exact for port in PORTS if port.name == name)
+    before = (tmp_path,) if name == "training" else ()
+    assert ast.literal_eval(printed) == exact(program(name, "plain").run(*before, *JOURNEYS[name].args))
 
 
 @pytest.mark.ray

@@ -38,7 +38,7 @@ class Leader:
         self.found = []
 
     def look(self, ranges):
-        """Look in all ranges; returns the longest chain so far, as its length and its number."""
+        """Look in all ranges; returns the longest chain so far, and how many were looked at."""
         idle, busy = [*self.workers], {}
         while ranges or busy:
             while ranges and idle:
@@ -47,16 +47,20 @@ class Leader:
             (ready,), _ = rayshot.wait([*busy])
             idle.append(busy.pop(ready))
             self.found.append(ray.get(ready))
-        return max(self.found)
+        return max(self.found), len(self.found)
+
+
+def ranges(round_, size):
+    """The ten ranges of a round."""
+    return [(begin, begin + size) for begin in range(1 + 10 * size * round_, 1 + 10 * size * (round_ + 1), size)]
 
 
 def run(rounds=12, workers=3, size=40):
     """Look in that many rounds of ten ranges each; returns the longest chain, and how many ranges were looked at."""
     leader = Leader.remote(workers)
     for round_ in range(rounds):
-        begins = range(1 + 10 * size * round_, 1 + 10 * size * (round_ + 1), size)
-        longest = ray.get(leader.look.remote([(begin, begin + size) for begin in begins]))
-    return longest
+        found = ray.get(leader.look.remote(ranges(round_, size)))
+    return found
 
 
 if __name__ == "__main__":

@@ -38,20 +38,24 @@ class Leader:
         self.found = []
 
     def look(self, ranges):
-        """Look in all ranges; returns the longest chain so far, as its length and its number."""
+        """Look in all ranges; returns the longest chain so far, and how many were looked at."""
         look = lambda worker, span: worker.look.remote(*span)  # noqa: E731
         for length, number in self.pool.map_unordered(look, ranges):
             self.found.append((length, number))
-        return max(self.found)
+        return max(self.found), len(self.found)
+
+
+def ranges(round_, size):
+    """The ten ranges of a round."""
+    return [(begin, begin + size) for begin in range(1 + 10 * size * round_, 1 + 10 * size * (round_ + 1), size)]
 
 
 def run(rounds=12, workers=3, size=40):
     """Look in that many rounds of ten ranges each; returns the longest chain, and how many ranges were looked at."""
     leader = Leader.remote(workers)
     for round_ in range(rounds):
-        begins = range(1 + 10 * size * round_, 1 + 10 * size * (round_ + 1), size)
-        longest = ray.get(leader.look.remote([(begin, begin + size) for begin in begins]))
-    return longest
+        found = ray.get(leader.look.remote(ranges(round_, size)))
+    return found
 
 
 if __name__ == "__main__":
