@@ -119,7 +119,7 @@ PORTS = [
     Port("replay", (60,), 5, "buffer", 80, lambda result: result[:2]),
     Port("bandits", (20,), 4, "policy", 300),
     Port("agents", (8,), 3, "model", 500),
-    Port("batcher", (8,), 10, "batcher", 60),
+    Port("batcher", (8,), 6, "batcher", 60),
     Port("streaming", (), 2, "model", 30),
 ]
 ORDINARY = 4

@@ -1,5 +1,6 @@
 """An inference batcher: clients ask one by one, and a model answers what waits at the time in one batch."""
 
+import asyncio
 import time
 
 import ray
@@ -25,34 +26,29 @@ class Model:
         return self.questions, self.batches
 
 
-@rayshot.actor(num_cpus=0)
+@rayshot.actor(num_cpus=0, max_concurrency=1000)
 class Batcher:
     """Gathers questions while the model is busy, up to `size` of them."""
 
     def __init__(self, model, size):
         self.model, self.size = model, size
-        self.waiting, self.is_busy = [], False
+        self.waiting, self.lock = [], asyncio.Lock()
 
-    def infer(self, question, inbox):
-        """The answer to one question comes to this queue."""
-        self.waiting.append((question, inbox))
-        if not self.is_busy:
-            self.is_busy = True
-            self.work()
+    async def infer(self, question):
+        """The answer to one question."""
+        answer = asyncio.get_running_loop().create_future()
+        self.waiting.append((question, answer))
+        async with self.lock:
+            if not answer.done():
+                await self.work()
+        return await answer
 
-    def work(self):
-        """Let the model answer some of what waits."""
+    async def work(self):
+        """Let the model answer what waits first."""
         batch, self.waiting = self.waiting[: self.size], self.waiting[self.size :]
-        answers = self.model.infer.remote([question for question, _ in batch])
-        answers.then(self.answer, [inbox for _, inbox in batch])
-
-    def answer(self, answers, inboxes):
-        """Pass the answers on, and go on while something waits."""
-        for inbox, answer in zip(inboxes, answers, strict=True):
-            inbox.actor.put.tell(answer)
-        self.is_busy = bool(self.waiting)
-        if self.is_busy:
-            self.work()
+        answers = await self.model.infer.remote([question for question, _ in batch])
+        for (_, waiting), answer in zip(batch, answers, strict=True):
+            waiting.set_result(answer)
 
 
 @rayshot.actor(num_cpus=0)
@@ -61,13 +57,11 @@ class Client:
 
     def __init__(self, batcher, first):
         self.batcher, self.question, self.answers = batcher, first, {}
-        self.inbox = rayshot.Queue()
 
     def ask(self, count):
         """So many more questions; returns all answers so far."""
         for _ in range(count):
-            self.batcher.infer.tell(self.question, self.inbox)
-            self.answers[self.question] = self.inbox.get()
+            self.answers[self.question] = ray.get(self.batcher.infer.remote(self.question))
             self.question += 1
         return self.answers
 
