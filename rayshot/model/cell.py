@@ -119,13 +119,10 @@ class Cell:
             result = self.handlers[method](*args, **kwargs)
             if self.at_once > 1 and isinstance(result, Coroutine):
                 return self._finish_call(now, call_id, method, result)
-            if issubclass(type(result), Unanswered):
-                self._forward(result)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             self._raised(now, method, error)
         else:
-            if not now.is_left_to_later:
-                self._answer(now, result, ok=True)
+            self._returned(now, method, result)
         finally:
             now.call = 0
         return None
@@ -134,13 +131,20 @@ class Cell:
         now.call = call_id
         try:
             result = await handler
-            if issubclass(type(result), Unanswered):
-                self._forward(result)
         except BaseException as error:  # noqa: BLE001 - as above
             self._raised(now, method, error)
         else:
-            if not now.is_left_to_later:
-                self._answer(now, result, ok=True)
+            self._returned(now, method, result)
+
+    def _returned(self, now: Handling, method: str, result: Any) -> None:
+        """The handler of a call has returned this: its answer, or the reply of another call."""
+        if issubclass(type(result), Unanswered):
+            try:
+                self._forward(result)
+            except ConfigError as error:
+                self._raised(now, method, error)
+        elif not now.is_left_to_later:
+            self._answer(now, result, ok=True)
 
     def _raised(self, now: Handling, method: str, error: BaseException) -> None:
         """The handler of a call has raised this."""
@@ -314,8 +318,8 @@ class Cell:
         is_async = has_coroutines(self.instance, self.specification.methods)
         return to_completion(method, self.coroutines, is_async=is_async)
 
-    def _become(self, specification: ActorSpecification, user_class: type) -> None:
-        self.instance = _bare(user_class)
+    def _become(self, specification: ActorSpecification, user_class: Any) -> None:
+        self.instance = user_class.__new__(user_class)
         self.at_once = specification.at_once
         if self.at_once > 1:
             self.parking.methods = frozenset(one for one in specification.methods if may_park(user_class, one))
@@ -481,7 +485,6 @@ class Cell:
         if (loop := state.get("loop")) is not None:
             check_loop(type(self.instance), method_of_encoded(loop["message"]), self.name)
             self.now.loop = LoopState.read(loop, now)
-            self.now.child_names.go_on(self.now.loop.sender, self.now.loop.number, self.now.loop.children)
         for one in state.get("parked", ()):
             method = method_of_encoded(one["message"])
             if one["question"] is not None or not hasattr(self.instance, method):
@@ -492,7 +495,3 @@ class Cell:
         self.dead_letters.take_over(state.get("dead_letters", ()))
         if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
             self.end()
-
-
-def _bare(user_class: Any) -> Any:
-    return user_class.__new__(user_class)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rayshot.format.codec import Codec
 from rayshot.format.slots import Slot
-from rayshot.model.calls import EXPIRE, Question
+from rayshot.model.calls import EXPIRE, LoopBegunAnew, Question
 from rayshot.model.child_names import ChildNames
 
 
@@ -58,7 +58,8 @@ class Handling:
     `is_left_to_later`: a later handler answers it, or has; `is_owed`: the answer is owed since a state may have the
     handler. `loop` is what a state has of the handler, where it may have it: at the top of a `rayshot.loop`, and in the
     first wait of a method that waits first. `is_in_loop`: the handler has come to its loop in this process;
-    `done_above` is what `Cell.done_so_far` was when it began.
+    `done_above` is what `Cell.done_so_far` was when it began; `is_anew`: its method was begun anew, and has made no
+    pass since.
 
     Only where several handlers run at once: `number` of the message on its channel, and `message`, encoded, if a state
     may have the handler.
@@ -68,6 +69,7 @@ class Handling:
         "call",
         "child_names",
         "done_above",
+        "is_anew",
         "is_in_loop",
         "is_left_to_later",
         "is_owed",
@@ -85,7 +87,25 @@ class Handling:
         self.call = 0
         self.is_left_to_later = self.is_owed = False
         self.loop: LoopState | None = None
-        self.is_in_loop, self.done_above = False, 0
+        self.is_in_loop, self.is_anew, self.done_above = False, False, 0
+
+    def begin_anew(self, loop: LoopState) -> None:
+        """This is what a state has of a handler: its method begins from its top again."""
+        self.loop, self.message, self.is_anew = loop, loop.message, True
+        self.child_names.go_on(loop.sender, loop.number, loop.children)
+
+    def come_to_top(self, throws_frame_away: Callable[[], bool]) -> None:
+        """The handler is at the top of a pass. Raises LoopBegunAnew if its frame is thrown away there.
+
+        That of a handler which was begun anew is not, else it would make no pass.
+        """
+        if not self.is_anew and throws_frame_away():
+            raise LoopBegunAnew
+        self.is_anew = False
+
+    def end_loop(self) -> None:
+        """The method has ended."""
+        self.loop, self.is_anew = None, False
 
 
 class Parking:

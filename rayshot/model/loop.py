@@ -97,6 +97,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             self._take_over(cell, cell.now.loop, where)
         else:
             cell.now.loop = LoopState(cell.now.sender, cell.number_now(), message, slots=cell.now.slots)
+            cell.now.child_names.go_on(cell.now.sender, cell.now.loop.number, 0)
             cell.may_be_in_state()
 
     def _take_over(self, cell: Cell, loop: LoopState, where: str) -> None:

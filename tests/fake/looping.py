@@ -57,7 +57,10 @@ class Trainer:
 
     def make(self):
         for _ in rayshot.loop(self.rollouts.get):
-            self.children.append(Trainer.remote(self.rollouts))
+            self.make_one()
+
+    def make_one(self):
+        self.children.append(Trainer.remote(self.rollouts))
 
     def names(self):
         return [child.name for child in self.children]

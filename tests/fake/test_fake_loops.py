@@ -154,6 +154,21 @@ def test_children_of_a_loop_get_the_names_again_that_they_had(cluster, system, r
     assert instance(cluster).names() == before
 
 
+def test_children_that_were_made_before_a_loop_do_not_count_for_it(cluster, system, rollouts, trainer):
+    trainer.make_one.tell()
+    trainer.make.tell()
+    cluster.settle()
+    system.snapshot()
+    rollouts.put(1)
+    cluster.settle()
+    before = instance(cluster).names()
+    assert len(set(before)) == 2
+    cluster.die(actor(cluster, "trainer"))
+    await_life(cluster, system, 2)
+    cluster.settle()
+    assert instance(cluster).names() == before
+
+
 def test_an_error_in_a_pass_is_the_callers(cluster, rollouts, trainer):
     failed = trainer.fail_at.remote("b")
     rollouts.put_nowait_batch(["a", "b", "c"])

@@ -135,6 +135,15 @@ def test_who_waits_at_a_barrier_is_counted_once_behind_a_restore(cluster, system
     assert sorted(read(desk)) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
+def test_a_snapshot_of_an_actor_whose_handlers_all_wait_first_is_taken_at_once(cluster, system, desk, mode):
+    desk.meet.tell(1)
+    cluster.settle()
+    begun_s = cluster.schedule.now_s
+    system.snapshot(mode=mode)
+    assert cluster.schedule.now_s - begun_s < 0.5
+
+
 def test_who_took_from_a_queue_and_waits_again_is_not_begun_anew(cluster, system, desk):
     desk.take_when_open.tell()
     desk.put.tell("a")

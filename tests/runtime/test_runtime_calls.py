@@ -10,8 +10,9 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, FETCHED_S, STAY_BYTES_MAX, Outcome, Outcomes
+from rayshot.runtime.actor.outcomes import FETCHED_S, STAY_BYTES_MAX, Outcome, Outcomes
 from rayshot.runtime.actor.waiting_fetches import FetchRetry
+from rayshot.runtime.wire.host_identity import CALLS_AT_ONCE
 from rayshot.runtime.wire.packets import pack
 from tests.runtime.workloads import Account, Occupant
 from tests.waiting import eventually

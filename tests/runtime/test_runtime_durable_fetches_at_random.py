@@ -7,10 +7,11 @@ import pytest
 from rayshot.errors import ActorExited, NoAnswer, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
-from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, Outcome, Outcomes, failure
+from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
 from rayshot.runtime.actor.waiting_fetches import STUCK_S, FetchRetry
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.calls import DurableCalls
+from rayshot.runtime.wire.host_identity import CALLS_AT_ONCE
 from tests.fake.door import fake
 from tests.fake.schedule import Choices
 from tests.fake.threads import Condition, Lock

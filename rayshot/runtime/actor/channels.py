@@ -387,7 +387,7 @@ class Channels:
         if channel.kept:
             channel.release(released)
         if self._runner.ending:
-            self.wake.notify()
+            self._runner.notify()
 
     def refused(self, receiver: str, answer: PacketAnswer) -> None:
         """See Sender. If the system stops, the coordinator will tell this process."""

@@ -273,7 +273,7 @@ class Host(Answering):
         """All actors have recorded a stop-the-world snapshot."""
         with process.runner.lock:
             process.runner.handle(EverybodyRecorded(snapshot))
-            process.runner.wake.notify()
+            process.runner.notify()
 
     @order
     def stop_aligning(self, process: ActorProcess, snapshot: SnapshotId) -> None:
@@ -330,7 +330,7 @@ class Host(Answering):
         """Begin a snapshot with this actor as its initiator."""
         with process.runner.lock:
             process.request_snapshot(token)
-            process.runner.wake.notify()
+            process.runner.notify()
 
     @door.method("control")
     def open_channel(self, receiver: str) -> None:
@@ -443,7 +443,7 @@ class Host(Answering):
         with process.runner.lock:
             process.runner.loading = False
             process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
-            process.runner.wake.notify_all()
+            process.runner.notify()
 
     @order
     def abandon(self, process: ActorProcess, stop: Stop | None) -> Abandoned:

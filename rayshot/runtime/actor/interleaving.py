@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from rayshot.format.codec import method_of
 from rayshot.format.slots import LARGE, VALUE
 from rayshot.model.calls import LoopBegunAnew, LoopEnded
-from rayshot.model.configuration import ANEW
 from rayshot.model.handling import Handling, LoopState
 from rayshot.model.loop_tasks import handling_here
 from rayshot.runtime.actor.mailbox import Delivery
@@ -63,9 +62,6 @@ class Interleaving:
         self._running: dict[asyncio.Task[Any], tuple[Handling, list[Any]]] = {}
         self._tops: dict[Handling, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
         """The handlers at the tops of their loops, and what they wait for."""
-        self._throws_frames_away = process.identity.loops == ANEW
-        self._begun_anew: set[Handling] = set()
-        """The handlers that have not come to the top of their loops again."""
         self._messages: Iterator[list[Any]] | None = None
         """What is left of the delivery that is begun."""
         self._woken: asyncio.Future[None] | None = None
@@ -211,9 +207,7 @@ class Interleaving:
     def _begin_anew(self, loop: LoopState) -> Message:
         """A snapshot has a handler: its message is handled again, though it counts as handled."""
         handling = self._cell.new_handling(loop.sender, loop.number, loop.slots)
-        handling.loop, handling.message = loop, loop.message
-        self._begun_anew.add(handling)
-        handling.child_names.go_on(loop.sender, loop.number, loop.children)
+        handling.begin_anew(loop)
         return handling, next(self._process.codec.unpacker(loop.message))
 
     def _begin(self, handling: Handling, fields: list[Any]) -> None:
@@ -235,7 +229,6 @@ class Interleaving:
         self._cell.parking.go_on(handling)
         self._show()
         self._tops.pop(handling, None)
-        self._begun_anew.discard(handling)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if isinstance(error, LoopBegunAnew) and handling.loop is not None:
             self._cell.parking.before.append(handling.loop)
@@ -247,13 +240,10 @@ class Interleaving:
     # Loops -----------------------------------------------------------------------------------------------------
 
     def _pass_begins(self, may_begin: Callable[[], bool]) -> Awaitable[None]:
-        now = self._cell.now
-        if self._throws_frames_away and now not in self._begun_anew:
-            raise LoopBegunAnew
-        self._begun_anew.discard(now)
+        self._suspension.come_to_top()
         self._leave_open_calls()
         future = asyncio.get_running_loop().create_future()
-        self._tops[now] = may_begin, future
+        self._tops[self._cell.now] = may_begin, future
         self._wake()
         return future
 
@@ -268,8 +258,3 @@ class Interleaving:
             del self._cell.parking.handlers[handling]
             if not future.done():
                 future.set_exception(LoopEnded()) if self._suspension.must_end() else future.set_result(None)
-
-    def next_pass_due(self) -> float | None:
-        """When the next pass begins that waits for its time."""
-        due = [handling.loop.due for handling in self._tops if handling.loop is not None and handling.loop.due]
-        return None if self._runner.held else min(due, default=None)

@@ -29,10 +29,9 @@ from rayshot.runtime.actor.seen_answers import SeenAnswers
 from rayshot.runtime.actor.waiting_fetches import FetchKey, WaitingFetches
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import as_rays
+from rayshot.runtime.wire.host_identity import CALLS_AT_ONCE
 
 log = logging.getLogger("rayshot")
-CALLS_AT_ONCE = 8
-"""Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
 AGAIN_AT_ONCE = 2
 """Fetches of answers that are given again, which may wait at one actor at a time. Their messages have been sent."""
 FETCHED_S = 30.0

@@ -159,7 +159,7 @@ class Recording:
 
     def _interrupt(self) -> None:
         self._runner.interrupted = True
-        self._runner.wake.notify()
+        self._runner.notify()
 
     def _fail(self, snapshot: SnapshotId, why: str, reason: AbortReason = AbortReason.CAPTURE_FAILED) -> None:
         """This process will not record this snapshot."""

@@ -10,12 +10,12 @@ from typing import Any
 from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
-from rayshot.runtime.actor.outcomes import AGAIN_AT_ONCE, CALLS_AT_ONCE
+from rayshot.runtime.actor.outcomes import AGAIN_AT_ONCE
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import actor_name
 from rayshot.runtime.door.roster import Roster
 from rayshot.runtime.wire.answers import ask_until_settled, get_told, noticing_restart, the_coordinator
-from rayshot.runtime.wire.host_identity import HostIdentity
+from rayshot.runtime.wire.host_identity import CALLS_AT_ONCE, HostIdentity
 
 RECORDS_AT_ONCE = 4
 """So many calls for records run at once; further ones wait in a queue, and the markers tell of their snapshots."""

@@ -16,6 +16,7 @@ from rayshot.errors import RayshotError, SystemDown
 from rayshot.format.codec import END
 from rayshot.model.calls import EXPIRE, Answer, Interruption, LoopEnded, Question, no_answer, not_answered
 from rayshot.model.cell import Cell
+from rayshot.model.configuration import ANEW
 from rayshot.model.handling import LoopState
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
@@ -115,11 +116,15 @@ class Suspension:
     @property
     def may_begin(self) -> int:
         """How many messages, or passes of a loop, could begin if nothing held the actor. Under the lock."""
-        if self._cell.at_once > 1:
-            loops = [one.loop for one in tuple(self._cell.parking.handlers)]
-            return len(self._channels.mailbox) + sum(loop is not None and _is_there(loop) for loop in loops)
-        loop = self._cell.now.loop
-        return len(self._channels.mailbox) if loop is None else int(_is_there(loop))
+        loops = self.loops
+        messages = 0 if loops and self._cell.at_once == 1 else len(self._channels.mailbox)
+        return messages + sum(map(_is_there, loops))
+
+    @property
+    def loops(self) -> list[LoopState]:
+        """What a state has of the handlers that are between two passes of their loops, or in first waits."""
+        handlers = [self._cell.now] if self._cell.at_once == 1 else [*self._cell.parking.handlers]
+        return [one.loop for one in handlers if one.loop is not None]
 
     def handler_ended(self) -> None:
         """Nobody waits any more: not even a task that its handler has left behind."""
@@ -322,6 +327,10 @@ class Suspension:
         if self._watch is None or self._of_pass is None or loop.question is None or loop.question.answer is None:
             return True
         return self._watch.begins_pass(*self._of_pass[:2], loop.asks, loop.question.answer)
+
+    def come_to_top(self) -> None:
+        """A handler is at the top of a pass. Raises LoopBegunAnew if its frame is thrown away there."""
+        self._cell.now.come_to_top(lambda: self._runner.identity.loops == ANEW)
 
     def loop_begins(self) -> None:
         """A method has come to its loop: what waits in the mailbox is looked at anew. Under the lock."""

@@ -14,7 +14,6 @@ from rayshot.errors import SystemDown, SystemRecovering
 from rayshot.format.codec import CREATE, Frame, method_of
 from rayshot.format.msgpack_walk import count_documents
 from rayshot.model.calls import Interruption, LoopBegunAnew, LoopEnded
-from rayshot.model.configuration import ANEW
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handling import LoopState
@@ -69,9 +68,6 @@ class Worker:
             self._await_pass,
             self._poison_watch,
         )
-        self._throws_frames_away = process.identity.loops == ANEW
-        self._is_anew = False
-        """Whether the frame of a method that loops was begun anew, and has made no pass."""
         self._interleaving = Interleaving(process, self._suspension, self)
         self._unpacker: msgpack.Unpacker | None = None
         self._counted = ("", 0), 0, 0
@@ -226,13 +222,11 @@ class Worker:
         """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         held_until = self._concluding.next_due() if self._runner.held else None
         timer = None if self._runner.loading else self._cell.timers.next_due()  # none fires while others load
-        loop = self._cell.now.loop
-        looks = self._cell.gatherings or (loop is not None and loop.question is not None)
-        next_pass = None if loop is None or self._runner.held or self._runner.loading else loop.due
-        if self._cell.parking.handlers:
-            looks, next_pass = True, self._interleaving.next_pass_due()
+        loops = self._suspension.loops
+        looks = self._cell.gatherings or any(loop.question is not None for loop in loops)
+        passes = () if self._runner.held or self._runner.loading else [loop.due for loop in loops]
         look = time.monotonic() + LOOK_S if looks else None
-        times = timer, self._recording.deliveries.next_deadline(), held_until, look, next_pass
+        times = timer, self._recording.deliveries.next_deadline(), held_until, look, *passes
         due = [when for when in times if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -313,23 +307,21 @@ class Worker:
                 self._suspension.pass_ends()
         if self._poison_watch is not None:
             self._poison_watch.ends()
-        if self._throws_frames_away and not self._is_anew:
-            raise LoopBegunAnew
-        self._is_anew = False
+        self._suspension.come_to_top()
         taken = self._await_between(may_pass)
         self._runner.interrupted = True  # when the handler ends, something is to be done
         return taken
 
     def _begin_loop_anew(self, loop: LoopState) -> Delivery:
         """There is a method in its loop, and no frame: its message is handled again, though it counts as handled."""
-        self._is_anew = True
+        self._cell.now.begin_anew(loop)
         self._channels.mailbox.position = loop.number - 1
         self._runner.interrupted = True  # when the handler ends, something is to be done
         return Delivery(loop.sender, Frame(loop.number, 1, loop.message))
 
     def _loop_over(self) -> None:
         """The method has ended."""
-        self._cell.now.loop, self._is_anew = None, False
+        self._cell.now.end_loop()
         self._let_go()
 
     def _let_go(self) -> None:

@@ -14,6 +14,9 @@ from rayshot.protocol.poison import Caution
 from rayshot.runtime.door.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
+CALLS_AT_ONCE = 8
+"""Calls of drivers that may wait for their outcomes at one actor at a time. More threads cost each call more."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
@@ -43,7 +46,7 @@ class HostIdentity:
     cautions: Mapping[str, Caution] = field(default_factory=dict)
     hash_seed: int | None = None
     loops: Loops = KEPT
-    calls_at_once: int = 8
+    calls_at_once: int = CALLS_AT_ONCE
 
     @property
     def life(self) -> bytes:

@@ -384,8 +384,9 @@ class SimulatedActor(Process):
 
     def begin_loop_anew(self) -> str:
         """A method is in its loop, and has no frame: handle its message again; returns and raises as `handle_next`."""
-        self.suspension.is_anew, loop = True, self.cell.now.loop
+        loop = self.cell.now.loop
         assert loop is not None
+        self.cell.now.begin_anew(loop)
         return self._handle(loop.sender, loop.message, loop.number)
 
     def _handle(self, sender: str, message: bytes, number: int) -> str:
@@ -416,7 +417,7 @@ class SimulatedActor(Process):
             error.__traceback__ = None  # it holds the frame
             error = None
         else:
-            self.cell.now.loop = None
+            self.cell.now.end_loop()
         report = "" if error is None else "".join(traceback.format_exception(error))
         if error is not None:
             fields = next(self.codec.unpacker(message))

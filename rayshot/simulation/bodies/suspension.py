@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Protocol
 
 from rayshot.format.codec import END, REPLY
-from rayshot.model.calls import LoopBegunAnew, LoopEnded, Question, not_answered
+from rayshot.model.calls import LoopEnded, Question, not_answered
 from rayshot.model.cell import Cell
 from rayshot.protocol.events import AlignmentTimedOut, Event
 from rayshot.protocol.identity import ALIGNED, SnapshotId
@@ -70,13 +70,11 @@ class Waiter(Protocol):
 class SimulatedSuspension:
     """See the module, and `rayshot.runtime.actor.suspension`. `has_time`: the handler went on before its time was up.
 
-    `count` says how often a handler has waited, so that a time that is up late is known. `is_anew`: the frame of a
-    method that loops was begun anew, and has made no pass.
+    `count` says how often a handler has waited, so that a time that is up late is known.
     """
 
     def __init__(self, process: Waiter) -> None:
-        self.has_time, self.is_anew = True, False
-        self.count = 0
+        self.has_time, self.count = True, 0
         self._process = process
         self._waited: tuple[tuple[Question, ...], int] | None = None
         """The questions of which so many must be answered before the handler goes on; None if none waits."""
@@ -128,9 +126,7 @@ class SimulatedSuspension:
         """See CellPort; nothing is a poison here. Raises LoopBegunAnew if the frame is thrown away."""
         process, loop = self._process, self._process.cell.now.loop
         assert loop is not None
-        if not self.is_anew and process.world.begins_loops_anew():
-            raise LoopBegunAnew
-        self.is_anew = False
+        process.cell.now.come_to_top(process.world.begins_loops_anew)
         self._may_begin = may_begin
         with process.parked():
             process.at_top(is_timed=loop.due is not None)
