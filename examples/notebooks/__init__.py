@@ -1,1 +1,1 @@
-"""Five notebooks, and what they need: `stores` made by programs, and pictures drawn from what is in them."""
+"""Six notebooks, and what they need: `stores` made by programs, and pictures drawn from what is in them."""

@@ -10,12 +10,22 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-NAMES = ("first_look", "the_bank_loses_money", "the_sky_over_new_york", "is_it_over", "training_in_the_middle")
+NAMES = (
+    "first_look",
+    "the_bank_loses_money",
+    "the_sky_over_new_york",
+    "is_it_over",
+    "training_in_the_middle",
+    "lost_prompts",
+)
 CELL_S_MAX = 300
 """A cell that takes longer hangs. To start Spark takes a minute where other programs need the processors too."""
 QUIET = ["--log-level=ERROR"]
-README_PICTURE = "the_sky_over_new_york", ROOT / "docs" / "pictures" / "sky.png"
-"""The first picture of this notebook is the README's."""
+ON_PAGES = {
+    "the_sky_over_new_york": ROOT / "docs" / "pictures" / "sky.png",
+    "lost_prompts": ROOT / "docs" / "pictures" / "lost_prompts.png",
+}
+"""The first pictures of these notebooks are on pages too."""
 
 
 def read(name: str) -> nbformat.NotebookNode:
@@ -49,9 +59,8 @@ def main(names: list[str]) -> None:
         notebook = read(name)
         execute(notebook)
         nbformat.write(notebook, FOLDER / f"{name}.ipynb")
-        which, where = README_PICTURE
-        if name == which:
-            where.write_bytes(pictures(notebook)[0])
+        if name in ON_PAGES:
+            ON_PAGES[name].write_bytes(pictures(notebook)[0])
         print(f"{name}: {len(pictures(notebook))} pictures")
 
 

@@ -1,4 +1,4 @@
-"""The pictures of a training: how old its gradients are, how its error falls, and what became of its batches."""
+"""The pictures of trainings: how old gradients are, how an error falls, and what became of batches and prompts."""
 
 import math
 from collections import Counter
@@ -103,6 +103,45 @@ def learning(before: Run, after: Run, beside: Run, snapshots: Sequence[int], not
 # Batches ---------------------------------------------------------------------------------------------------------
 
 
+class Kind(NamedTuple):
+    """Items of one kind, such as the batches that were used, and how their squares look."""
+
+    word: str
+    numbers: Collection[int]
+    colour: str
+    filled: bool = True
+
+
+class Squares(NamedTuple):
+    """All items: those of these kinds, and the others, which were not handed out yet."""
+
+    name: str
+    kinds: Sequence[Kind]
+
+
+ACROSS, PALE = 20, "#dde2e7"
+SQUARE = 18.63
+"""How high a row of squares is."""
+
+
+def squares(panels: Sequence[Squares], count: int, item: str) -> Picture:
+    """A square for each item, row by row from the top: a panel beside a panel."""
+    rows = -(-count // ACROSS)
+    drawn = []
+    for name, kinds in panels:
+        known = {number for kind in kinds for number in kind.numbers}
+        everything = [*kinds, Kind("not handed out", {*range(count)} - known, PALE)]
+        marks: list[Mark] = [Words((0, -1.5), name, INK, "left", 13)]
+        for line, (word, chosen, colour, filled) in enumerate(kind for kind in everything if kind.numbers):
+            places = [(number % ACROSS + 0.5, number // ACROSS + 0.5) for number in chosen]
+            marks.append(Dots(places, colour, 8, "square", filled, [f"{item} {one}: {word}" for one in chosen]))
+            y = rows + 1.5 + 1.2 * line
+            marks.append(Dots([(0.5, y)], colour, 8, "square", filled))
+            marks.append(Words((1.5, y), f"{len(chosen)} {word}", INK, "left", 11))
+        drawn.append(Panel(marks, (-0.5, ACROSS + 0.5), (rows + 6.2, -2.5)))
+    return Picture(drawn, len(drawn), 350 * len(drawn), round(SQUARE * (rows + 8.7)))
+
+
 class Epoch(NamedTuple):
     """What became of the batches of an epoch: those of none of these kinds were not handed out yet."""
 
@@ -113,28 +152,15 @@ class Epoch(NamedTuple):
     lost: Collection[int] = ()
 
 
-ACROSS, PALE = 20, "#dde2e7"
-
-
 def batches(epochs: Sequence[Epoch], count: int) -> Picture:
-    """A square for each batch, row by row from the top: an epoch beside an epoch."""
-    rows = -(-count // ACROSS)
-    panels = []
-    for epoch in epochs:
-        known = {*epoch.used, *epoch.gradients, *epoch.orders, *epoch.lost}
-        kinds: list[tuple[Collection[int], str, bool, str]] = [
-            (epoch.used, BLUE, True, "used"),
-            (epoch.gradients, RED, True, "gradients in flight"),
-            (epoch.orders, GOLD, True, "orders in flight"),
-            (epoch.lost, RED, False, "never used"),
-            ({*range(count)} - known, PALE, True, "not handed out"),
-        ]
-        marks: list[Mark] = [Words((0, -1.5), epoch.name, INK, "left", 13)]
-        for line, (chosen, colour, filled, word) in enumerate(kind for kind in kinds if kind[0]):
-            places = [(number % ACROSS + 0.5, number // ACROSS + 0.5) for number in chosen]
-            marks.append(Dots(places, colour, 8, "square", filled, [f"batch {one}: {word}" for one in chosen]))
-            y = rows + 1.5 + 1.2 * line
-            marks.append(Dots([(0.5, y)], colour, 8, "square", filled))
-            marks.append(Words((1.5, y), f"{len(chosen)} {word}", INK, "left", 11))
-        panels.append(Panel(marks, (-0.5, ACROSS + 0.5), (rows + 6.2, -2.5)))
-    return Picture(panels, len(panels), 1_050, 460)
+    """A square for each batch: an epoch beside an epoch."""
+    return squares([Squares(epoch.name, _kinds(epoch)) for epoch in epochs], count, "batch")
+
+
+def _kinds(epoch: Epoch) -> list[Kind]:
+    return [
+        Kind("used", epoch.used, BLUE),
+        Kind("gradients in flight", epoch.gradients, RED),
+        Kind("orders in flight", epoch.orders, GOLD),
+        Kind("never used", epoch.lost, RED, filled=False),
+    ]

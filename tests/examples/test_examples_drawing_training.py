@@ -4,7 +4,18 @@ import math
 
 import pytest
 
-from examples.notebooks.drawing_training import BIN, Epoch, Flying, Run, batches, learning, staleness
+from examples.notebooks.drawing_training import (
+    BIN,
+    Epoch,
+    Flying,
+    Kind,
+    Run,
+    Squares,
+    batches,
+    learning,
+    squares,
+    staleness,
+)
 from examples.notebooks.marks import BLUE, GOLD, RED, Dots, Line, Words
 from examples.notebooks.rendering import as_plotly, as_png
 
@@ -18,6 +29,7 @@ PICTURES = [
     staleness({"snapshot 1": FLYING, "snapshot 2": FLYING[:1]}, "w8"),
     learning(BEFORE, AFTER, BESIDE, [40, 100, 200], (130, "here")),
     batches([HALF, WHOLE], 6),
+    squares([Squares("end", [Kind("trained", [0, 2], BLUE)])], 3, "prompt"),
 ]
 
 

@@ -19,8 +19,7 @@ import pytest
 import ray
 
 import rayshot
-from examples.notebooks.marks import RED, Dots
-from examples.ports import lost_prompts
+from examples.notebooks.stores import prompts
 from tests.examples.dying import die_after, held
 from tests.examples.elsewhere import EDGES, IN_THE_MIDDLE, JOURNEYS
 from tests.processes import ROOT, kill_marked
@@ -276,27 +275,10 @@ def test_a_program_that_came_over_keeps_nothing_in_locals_from_one_pass_to_the_n
     assert port.exact(result) == port.right
 
 
-def test_the_picture_of_lost_prompts_has_a_square_for_each_prompt():
-    outcome = lost_prompts.Outcome([0, 1, 2], [5, 6])
-    (panel,) = lost_prompts.draw({"plain": outcome}, 7).panels
-    squares = [mark for mark in panel.marks if isinstance(mark, Dots) and mark.says]
-    assert sorted(said for mark in squares for said in mark.says) == [
-        "prompt 0: trained before the kill",
-        "prompt 1: trained before the kill",
-        "prompt 2: trained before the kill",
-        "prompt 3: never trained",
-        "prompt 4: never trained",
-        "prompt 5: trained after it",
-        "prompt 6: trained after it",
-    ]
-    assert [mark.points for mark in squares if mark.colour == RED] == [[(3.5, 0.5), (4.5, 0.5)]]
-
-
 @pytest.mark.ray
 @pytest.mark.wide("two trainings that are killed")
 def test_a_checkpoint_loses_what_was_under_way_and_a_snapshot_does_not(cluster, tmp_path):
-    (tmp_path / "plain").mkdir()
-    plain, moved = lost_prompts.kill_plain(240, tmp_path / "plain"), lost_prompts.kill_moved(240, tmp_path / "moved")
-    assert 0 < len(plain.lost(240)) <= 2 * (lost_prompts.AHEAD + 1)
-    assert (moved.lost(240), plain.twice(), moved.twice()) == ([], 0, 0)
-    assert [*moved.before, *moved.behind] == [*range(240)]
+    plain, moved = prompts.kill_plain(tmp_path), prompts.kill_moved(tmp_path / "shots")
+    assert plain.lost() == [*range(len(plain.before), plain.position)]
+    assert 0 < len(plain.lost()) <= 2 * (prompts.AHEAD + 1)
+    assert [*moved.before, *moved.behind] == [*range(prompts.COUNT)]

@@ -1,4 +1,4 @@
-"""`python -m examples.notebooks.stores [bank] [sky] [crew]`: see the package."""
+"""`python -m examples.notebooks.stores [bank] [sky] ...`: see the package."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ import tempfile
 
 import ray
 
-from examples.notebooks.stores import STORAGE, bank, crew, sky, training
+from examples.notebooks.stores import STORAGE, bank, crew, prompts, sky, training
 
 MAKERS = {
     "bank": bank.make,
@@ -16,6 +16,7 @@ MAKERS = {
     "crew": crew.make,
     training.FIRST: training.make,
     training.BY_HAND: training.make_by_hand,  # goes on from a snapshot of the one before
+    prompts.SYSTEM: prompts.make,
 }
 CPUS = 40
 
