@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import rayshot
-from rayshot.errors import ActorExited, AnswerTimedOut, ConfigError, SnapshotAborted, WaitsForHandler
+from rayshot.errors import ActorExited, AnswerTimedOut, ConfigError, RayshotError, SnapshotAborted, WaitsForHandler
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.waiting import waiting_handlers
@@ -381,6 +381,7 @@ def test_an_answer_from_behind_the_marker_of_a_snapshot_is_waited_for_and_the_sn
     cluster.schedule.pass_s(5.0)
     assert answers(asker) == [25]
     thread.join()
+    assert not isinstance(taken[0], RayshotError), taken[0]
     assert taken[0].states()["asker"]["answers"] == [25]
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import rayshot
-from rayshot.errors import ActorExited, AnswerTimedOut, SnapshotAborted
+from rayshot.errors import ActorExited, AnswerTimedOut, RayshotError, SnapshotAborted
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.properties.global_state import GlobalState
 from rayshot.runtime.door import door
@@ -39,6 +39,16 @@ class Impatient(Worker):
 
     def stay(self, gate):
         Account.gates[gate].wait()
+
+    def ask_last(self, other):
+        self.notes.append(rayshot.get(other.answer_and_leave.remote(5)))
+
+
+@rayshot.actor(capture="inline")
+class Leaver:
+    def answer_and_leave(self, number):
+        rayshot.current().exit()
+        return number
 
 
 @rayshot.actor(capture="inline", max_concurrency=1000)
@@ -93,6 +103,7 @@ def test_a_report_that_is_out_of_date_costs_a_try_and_no_half_of_a_handler_is_re
         rests(*report)
     gate.set()
     thread.join()
+    assert not isinstance(taken[0], RayshotError), taken[0]
     states = taken[0].states()
     assert is_whole(states["asker"])
     assert is_whole(states["other"])
@@ -140,6 +151,23 @@ def test_the_answer_to_a_wait_whose_time_was_up_in_the_cut_is_dropped_behind_a_r
     assert read(asker) == (1, 1, ["late"])
     assert system.dead_letters() == []
     assert not process_of(cluster, "asker").channels.mailbox
+
+
+def test_the_last_answer_of_an_actor_counts_also_if_its_end_is_heard_of_first(cluster, system):
+    asker = Impatient.options(name="asker").remote(Server.options(name="server").remote())
+    leaver = Leaver.options(name="leaver").remote()
+    assert read(asker) == (0, 0, [])
+    suspension = process_of(cluster, "asker").suspension
+    hand_over = suspension._hand_over
+
+    def hand_over_late():
+        if "leaver" in suspension._channels.mailbox.senders():
+            suspension._ended.add("leaver")
+        hand_over()
+
+    suspension._hand_over = hand_over_late
+    asker.ask_last.tell(leaver)
+    assert read(asker)[2] == [5]
 
 
 def test_a_loop_whose_call_goes_to_an_actor_that_has_ended_in_the_cut_gets_its_end(cluster, system, rollouts):

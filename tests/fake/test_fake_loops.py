@@ -4,6 +4,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorExited, ConfigError, LoopNotRepeatable
+from rayshot.runtime.actor import spawning
 from rayshot.runtime.door import door
 from tests.fake.looping import Trainer, instance
 from tests.fake.system import actor, await_life, process_of, read
@@ -167,6 +168,23 @@ def test_children_that_were_made_before_a_loop_do_not_count_for_it(cluster, syst
     await_life(cluster, system, 2)
     cluster.settle()
     assert instance(cluster).names() == before
+
+
+def test_a_loop_that_has_made_many_children_begins_to_count_behind_them_when_it_is_restored(
+    cluster, system, rollouts, trainer, monkeypatch
+):
+    """Counted from 0 the names would be those of children that live, and only so many are tried."""
+    monkeypatch.setattr(spawning, "NAMES_TRIED_MAX", 2)
+    trainer.make.tell()
+    for number in range(3):
+        rollouts.put(number)
+    cluster.settle()
+    system.snapshot()
+    cluster.die(actor(cluster, "trainer"))
+    await_life(cluster, system, 2)
+    rollouts.put(3)
+    cluster.settle()
+    assert len({*instance(cluster).names()}) == 4
 
 
 def test_an_error_in_a_pass_is_the_callers(cluster, rollouts, trainer):

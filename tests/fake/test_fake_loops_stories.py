@@ -6,6 +6,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import RayshotError
+from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
 from tests.fake.looping import instance
@@ -178,7 +179,19 @@ def test_a_body_that_takes_a_batch_gets_it_from_a_loop_that_is_held_at_its_top(
     assert cluster.schedule.now_s - began_s < 5
 
 
-def test_a_loop_begins_anew_when_its_actor_knows_that_it_was_restored(cluster, system, rollouts, slots, gates):
+@pytest.mark.parametrize("runs_first", [False, True])
+def test_a_loop_begins_anew_when_its_actor_knows_that_it_was_restored(
+    cluster, system, rollouts, slots, gates, monkeypatch, runs_first
+):
+    """`runs_first`: the thread of its handlers runs before anybody says that the hook is to be called."""
+    if runs_first:
+        start = Worker.start
+
+        def start_and_let_run(worker):
+            start(worker)
+            cluster.schedule.breathe()
+
+        monkeypatch.setattr(Worker, "start", start_and_let_run)
     maker, _ = training(rollouts, slots)
     maker.fit.tell(slots)
     cluster.settle()
