@@ -33,7 +33,6 @@ from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.inert.inert_object import HandleRecord, Inert
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
-_ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack encodes without loss. The type of handles is added at run time."""
@@ -228,14 +227,22 @@ def method_of(message: list[Any]) -> str:
 
 def method_of_encoded(message: bytes) -> str:
     """As `method_of`, of a message that is given as bytes."""
+    return method_of(_unpacked(message))
+
+
+def may_be_lost(message: bytes) -> bool:
+    """Whether nobody misses a message, given as bytes, whose receiver has ended.
+
+    It is the order to end, or the answer to a question: nobody waits for it there any more.
+    """
+    kind, *fields = _unpacked(message)
+    return bool(kind == END or (kind == REPLY and fields[0] < 0))
+
+
+def _unpacked(message: bytes) -> Any:
     unpacker = msgpack.Unpacker(None, ext_hook=_inert_extension, max_buffer_size=0, **_UNBOUNDED)
     unpacker.feed(message)
-    return method_of(unpacker.unpack())
-
-
-def is_end(message: bytes) -> bool:
-    """Whether a message, given as bytes, is the order to end. A receiver that has ended does not need it."""
-    return message in _ENDS
+    return unpacker.unpack()
 
 
 def _fields(tell: bytes) -> Iterator[Any]:

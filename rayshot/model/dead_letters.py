@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
-from rayshot.format.codec import Frame, is_end, method_of_encoded, split_frame
+from rayshot.format.codec import Frame, may_be_lost, method_of_encoded, split_frame
 from rayshot.model.dead_letter import DeadLetter
 
 log = logging.getLogger("rayshot")
@@ -38,17 +38,17 @@ class DeadLetters:
             self._letters.append(replace(letter, life=letter.life or self.life))
 
     def add_undeliverable(self, receiver: str, sender: str, messages: Sequence[bytes], detail: str) -> None:
-        """Add the messages of `sender` that have no receiver."""
-        if methods := [method_of_encoded(message) for message in messages if not is_end(message)]:
+        """Add the messages of `sender` that have no receiver, and that somebody may miss."""
+        if methods := [method_of_encoded(message) for message in messages if not may_be_lost(message)]:
             log.warning("%s: %d messages to %s have no receiver: %s", sender, len(methods), receiver, detail)
         for method in methods:
             self.add(DeadLetter(receiver, sender, 0, method, detail))
 
     def add_unhandled(self, receiver: str, mail: Iterable[tuple[str, Frame]], detail: str) -> None:
-        """Add messages, with their senders, that `receiver` has taken but will not handle."""
+        """Add messages, with their senders, that `receiver` has taken but will not handle, as it ends."""
         for sender, frame in mail:
             for number, message in enumerate(split_frame(frame), frame.first):
-                if not is_end(message):
+                if not may_be_lost(message):
                     self.add(DeadLetter(receiver, sender, number, method_of_encoded(message), detail))
 
     def recorded(self) -> tuple[tuple[Any, ...], ...]:

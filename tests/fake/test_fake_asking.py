@@ -1,6 +1,7 @@
 """Handlers that wait for the answers of other actors, inside consistent snapshots."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -70,6 +71,11 @@ class Asker:
             self.answers.append(rayshot.get(reply, timeout=within_s))
         except AnswerTimedOut:
             self.answers.append("late")
+
+    def ask_and_leave(self, gate, within_s):
+        with suppress(AnswerTimedOut):
+            rayshot.get(self.server.square_behind.remote(gate, 3), timeout=within_s)
+        rayshot.current().exit()
 
     def ask_at(self, gate, number):
         Account.gates[gate].wait()
@@ -275,6 +281,18 @@ def test_who_asks_an_actor_that_ends_is_told_so(cluster, system, asker):
     cluster.settle()
     Account.gates["gate"].set()
     assert answers(asker) == [ActorExited.__name__]
+
+
+@pytest.mark.parametrize("within_s", [None, 1.0])
+def test_the_answers_of_an_actor_that_ends_where_it_asked_are_no_dead_letters(cluster, system, asker, within_s):
+    gate = new_gate("gate")
+    asker.ask_and_leave.tell("gate", within_s)
+    asker.note.tell("behind")
+    cluster.schedule.pass_s(2.0)
+    gate.set()
+    cluster.schedule.pass_s(5.0)
+    assert "asker" in system.snapshot().manifest.ended
+    assert [letter.method for letter in system.dead_letters()] == ["note"]
 
 
 def test_a_wait_ends_when_its_time_is_up_and_the_late_answer_counts_for_nothing(cluster, system, asker):

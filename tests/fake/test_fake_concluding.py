@@ -229,6 +229,28 @@ def test_a_held_message_that_somebody_waits_for_begins_although_nobody_said_so(c
     assert [taken[0].states()[name]["done"] for name in ("one", "two")] == [1, 1]
 
 
+def test_what_says_where_an_actor_waits_is_said_again_if_it_was_lost(cluster, system):
+    gate, own = new_gate("gate"), new_gate("own")
+    server = Server.options(name="server").remote()
+    one, two = (Worker.options(name=name).remote(server) for name in ("one", "two"))
+    door.get([one.ask.remote(), two.ask.remote()])
+    two.ask_at.tell("gate", 1)
+    one.keep_question.tell(two, 1)
+    one.wait_for_kept.tell("own")
+    cluster.settle()
+    thread, taken = photograph(system)
+    cluster.schedule.pass_s(0.1)
+    cluster.faulty, cluster.fates_of_calls = {"receive"}, ("lost",)
+    own.set()
+    cluster.settle()
+    cluster.fates_of_calls = ("arrives",)
+    gate.set()
+    cluster.schedule.pass_s(0.8)
+    assert taken  # no breath was needed
+    thread.join()
+    assert [taken[0].states()[name]["done"] for name in ("one", "two")] == [1, 1]
+
+
 # It ends ---------------------------------------------------------------------------------------------------------
 
 

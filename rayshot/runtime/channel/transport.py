@@ -275,8 +275,8 @@ class SenderChannel(Outbox):
         with self.lock:
             if not self._is_past(sender) and (self.down is None or batch.closing):
                 self.renew(batch)
-                if batch.count or batch.closing or batch.markers or batch.acks:
-                    self.transmit(batch)
+                if batch.count or batch.closing or batch.markers or batch.acks or self.asked:
+                    self.transmit(batch)  # without messages it may have said where this actor waits
 
     def _ask_for_credit(self) -> None:
         if self._awaiting_credit is None:
