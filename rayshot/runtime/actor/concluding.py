@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
+from rayshot.model.cell import Cell
 from rayshot.protocol.concluding import ConclusionId, HoldBack, Rest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.mailbox import Mailbox
@@ -20,14 +21,16 @@ class Concluding:
     What the worker calls is only for an actor that is held: see `Runner.held`.
     """
 
-    def __init__(self, runner: Runner, mailbox: Mailbox, is_born: Callable[[], bool]) -> None:
-        self._runner, self._mailbox, self._is_born = runner, mailbox, is_born
+    def __init__(self, runner: Runner, mailbox: Mailbox, cell: Cell) -> None:
+        self._runner, self._mailbox, self._cell = runner, mailbox, cell
         self._hold = HoldBack()
         self._until = 0.0
         self._rests_since: float | None = None
         """Since when there is nothing that may begin; None if that is not so."""
         self._is_known = False
         """Whether the coordinator knows that this actor asks."""
+        self._has_refused = False
+        """Whether a snapshot waits for the end of the constructor."""
         self.begun: Callable[[], None] = lambda: None
         """Called when the actor is held from now on."""
 
@@ -39,11 +42,26 @@ class Concluding:
         return self._until if self._rests_since is None else min(self._until, self._rests_since + REST_S)
 
     def wait(self) -> None:
-        """A handler waits for another actor: the coordinator must know that this actor asks."""
+        """A handler waits for another actor: the coordinator must know that this actor asks.
+
+        A server that asks once, as it begins, is still a server.
+        """
         assert self._runner.lock.locked()
-        if not self._is_known:
+        if not (self._is_known or self._cell.constructing):
             self._is_known = True
             self._tell("asks")
+
+    def refuse(self) -> None:
+        """A snapshot is refused, as a handler waits. If that is the constructor, the snapshot waits for its end."""
+        assert self._runner.lock.locked()
+        self.wait()
+        self._has_refused |= self._cell.constructing
+
+    def constructed(self) -> None:
+        """The constructor has ended."""
+        assert self._runner.lock.locked()
+        if self._has_refused:
+            self._tell("constructed")
 
     # Orders ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +120,7 @@ class Concluding:
         A creation may begin in any case: who asks the new actor waits for that too.
         """
         assert self._runner.lock.locked()
-        if self._hold.breaths or not self._is_born():
+        if self._hold.breaths or not self._cell.born:
             return limits
         return self._hold.limits(limits, self._mailbox.senders())
 

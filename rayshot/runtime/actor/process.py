@@ -82,7 +82,7 @@ class ActorProcess:
         self.outcomes = Outcomes(
             self.runner.lock, identity.name, self._await_commits, *late, rolls_back=heals, calls_at_once=at_once
         )
-        self.concluding = Concluding(self.runner, self.channels.mailbox, lambda: self.cell.born)
+        self.concluding = Concluding(self.runner, self.channels.mailbox, self.cell)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
         self.concluding.begun = self._concludes
         self.runner.employ(self.channels, self.recording)

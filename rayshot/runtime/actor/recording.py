@@ -237,6 +237,7 @@ class Recording:
         return bool(self._suspended)
 
     def _refuse_suspended(self, snapshot: SnapshotId) -> None:
+        self._concluding.refuse()
         self._fail(snapshot, f"a handler waits for the answer of {', '.join(self.waits_for)}", AbortReason.SUSPENDED)
 
     # Effects ---------------------------------------------------------------------------------------------------

@@ -245,8 +245,7 @@ class Suspension:
                 self._channels.mailbox.watch()
                 self._waits_since, self._waits_at = time.monotonic(), _place(sys._getframe(2))  # noqa: SLF001
                 self._look_due, self._warn_at_s = self._waits_since + LOOK_S, WARN_S
-            if not self._cell.constructing:  # a server that asks once, as it begins, is still a server
-                self._concluding.wait()
+            self._concluding.wait()
             self._recording.suspend(*callees)
             if self._runner.name in callees:  # no packet says so
                 self._concluding.asked(self._runner.name, self._channels.out[self._runner.name].sent)

@@ -261,6 +261,8 @@ class Worker:
                     cell.handle(message)
                     if head == CREATE:
                         name_in_logs(cell.instance)
+                        with runner.lock:
+                            process.concluding.constructed()
             except LoopBegunAnew as thrown:
                 thrown.__traceback__ = None  # it holds the frame
                 self._let_go()

@@ -331,7 +331,7 @@ class CollectorRunner:
         """An actor cannot give its record of a snapshot."""
         with self.lock:
             if reason is AbortReason.SUSPENDED:
-                self.concluder.asks(name)
+                self.concluder.refused(name)
             self.handle(CaptureRefused(snapshot, name, detail, reason))
 
     # Effects ---------------------------------------------------------------------------------------------------

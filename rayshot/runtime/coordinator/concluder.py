@@ -20,6 +20,9 @@ BREATH_S = 1.0
 """The concluder looks so often what the actors do. Who has waited for so long waits, and does not only ask."""
 FAILURES_MAX = 2
 """When so many conclusions have failed in a row, who waits for durable results is told: handlers may wait for it."""
+CONSTRUCTOR_S = 10.0
+"""Snapshots wait so long for a constructor that refused one as it waits. Then its actor counts as one that asks."""
+_ENDED = 0.0
 SLACK_S = 5.0
 """An actor that hears nothing goes on by itself so many seconds behind the time of the conclusion."""
 
@@ -37,6 +40,8 @@ class Concluder:
         self._members, self._term, self._lock = members, term, lock
         self._asking: set[str] = set()
         """The actors that have waited for others in this life."""
+        self._constructing: dict[str, float] = {}
+        """Until when snapshots wait for constructors that refused one, by actor; or that one has ended."""
         self._conclusion: Conclusion | None = None
         self._request: PendingRequest | None = None
         """The request for which conversations end; None if for none."""
@@ -50,12 +55,33 @@ class Concluder:
     # What actors tell ------------------------------------------------------------------------------------------
 
     def asks(self, name: str) -> None:
-        """An actor waits for another one, or refused a snapshot as it did."""
+        """An actor waits for another one."""
         assert self._lock.is_held, "conversations end under the lock"
+        self._constructing.pop(name, None)
         if name in self._members.hosts:
             self._asking.add(name)
             if self._conclusion is not None and self._found_at is None:
                 self._tell(self._conclusion, name)
+
+    def refused(self, name: str) -> None:
+        """An actor refused a snapshot, as a handler of it waits.
+
+        If it is not known to ask, that is its constructor. Nobody is held for this: it may wait for what the actors do
+        that it has just made, and they would be held too.
+        """
+        assert self._lock.is_held, "conversations end under the lock"
+        if name in self._asking or name not in self._members.hosts:
+            return
+        now = time.monotonic()
+        until = self._constructing.setdefault(name, now + CONSTRUCTOR_S)
+        if _ENDED < until <= now:
+            self.asks(name)
+
+    def constructed(self, name: str) -> None:
+        """This constructor has ended. Its refusal may not have arrived yet."""
+        assert self._lock.is_held, "conversations end under the lock"
+        if name in self._members.hosts:
+            self._constructing[name] = _ENDED
 
     def hear(self, name: str, report: Rest) -> None:
         """An actor reports whether it rests."""
@@ -75,6 +101,7 @@ class Concluder:
         """An actor has ended."""
         assert self._lock.is_held, "conversations end under the lock"
         self._asking.discard(name)
+        self._constructing.pop(name, None)
         if self._conclusion is not None:
             self._conclusion.lose(name)
 
@@ -83,6 +110,8 @@ class Concluder:
     def admits(self, request: PendingRequest, now: float, within_s: float) -> bool:
         """Whether the snapshot of this request may begin now. Otherwise the conversations are brought to their end."""
         assert self._lock.is_held, "conversations end under the lock"
+        if self._conclusion is None and any(now < until for until in self._constructing.values()):
+            return False
         if self._conclusion is None and self._asking:
             self._begin(request, now, within_s)
         if self._conclusion is None:

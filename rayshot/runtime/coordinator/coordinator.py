@@ -166,6 +166,13 @@ class Coordinator:
                 life.runner.concluder.asks(name)
 
     @notice
+    def constructed(self, name: str, incarnation: int) -> None:
+        """A constructor has ended that had refused a snapshot, as it waited."""
+        if (life := self._life_of(incarnation)) is not None:
+            with life.lock:
+                life.runner.concluder.constructed(name)
+
+    @notice
     def rests(self, name: str, incarnation: int, report: Rest) -> None:
         """While conversations are to end: whether the actor has anything left that it may begin."""
         if (life := self._life_of(incarnation)) is not None:
