@@ -14,13 +14,28 @@ the n-th message handled on a channel is the n-th one sent on it, and the clocks
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from rayshot.audit.document import Document
 from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import ActorHistory, count
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Resumed, Sent, Suspended, sends_of
+from rayshot.audit.segment import (
+    AtTop,
+    Ended,
+    Event,
+    Fired,
+    Handled,
+    LoopOver,
+    PassBegan,
+    PassWaited,
+    Recorded,
+    Resumed,
+    Sent,
+    Suspended,
+    sends_of,
+)
 
 Clock = tuple[int, ...]
 
@@ -166,11 +181,19 @@ class Computation:
         return cuts
 
 
+class _Loop(Enum):
+    """Where a method with a loop is."""
+
+    AT_TOP = "at the top of a pass"
+    AT_WORK = "in a pass of its loop"
+
+
 class _Flight:
     """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused.
 
     Messages of each channel are numbered. Those up to `_taken` were taken, those up to `_sent` were sent. An actor
-    takes a message where its handler begins: `_suspended` has the senders of those whose handlers have not ended.
+    takes a message where its handler begins: `_suspended` has the senders of those whose handlers have not ended, and
+    `_loops` has the actors with a method in its loop. `_passes` are the last answers with which passes began.
     """
 
     def __init__(self, histories: Mapping[str, ActorHistory]) -> None:
@@ -179,6 +202,8 @@ class _Flight:
         self._taken: dict[tuple[str, str], int] = defaultdict(int)
         self._clocks: dict[tuple[str, str], dict[int, Clock | None]] = defaultdict(dict)
         self._suspended: dict[str, str] = {}
+        self._loops: dict[str, _Loop] = {}
+        self._passes: dict[tuple[str, str], int] = defaultdict(int)
         for sender, history in histories.items():
             for receiver, sent in history.sent.items():
                 known = histories.get(receiver)
@@ -194,7 +219,7 @@ class _Flight:
         match event:
             case Handled(sender) | Suspended(sender) if actor not in self._suspended:
                 number = self._taken[sender, actor] + 1
-            case Resumed(sender, number):
+            case Resumed(sender, number) | PassBegan(sender, number):
                 pass
             case _:
                 return None
@@ -205,26 +230,60 @@ class _Flight:
 
         Raises Unproved if a handler that waits does not let it happen.
         """
-        waits_for, sender, clock = self._suspended.get(actor), "", None
+        if isinstance(event, Sent):
+            return None
+        if not self._may_be(actor, event):
+            raise Unproved(f"{actor} {describe(event)} while {self._in_words(actor)}")
+        sender, clock = "", None
         match event:
-            case Sent():
-                return None
-            case Resumed(sender, number):
-                may_be = waits_for is not None and number > self._taken[sender, actor]
+            case Resumed(sender, number) | PassBegan(sender, number):
                 clock = self._clocks[sender, actor].get(number)
-            case Handled(sender) | Suspended(sender):
-                may_be = waits_for in (None, sender)
-                clock = self._take(sender, actor) if waits_for is None else None
-            case _:
-                may_be = waits_for is None
-        if not may_be:
-            handler = "no handler of its" if waits_for is None else f"its handler of a message of {waits_for}"
-            raise Unproved(f"{actor} {describe(event)} while {handler} waited")
-        if isinstance(event, Suspended):
-            self._suspended[actor] = sender
-        elif isinstance(event, Handled):
-            self._suspended.pop(actor, None)
+            case Handled(sender) | Suspended(sender) if actor not in self._suspended:
+                clock = self._take(sender, actor)
+        self._go_on(actor, event)
         return None if clock is None else (sender, clock)
+
+    def _may_be(self, actor: str, event: Event) -> bool:
+        """Whether the handler of the actor, if one waits, or its loop lets an event happen."""
+        waits_for, loop, at_top = self._suspended.get(actor), self._loops.get(actor), _Loop.AT_TOP
+        match event:
+            case Resumed(sender, number):
+                return (waits_for is not None or loop is not None) and number > self._taken[sender, actor]
+            case PassBegan(sender, number):
+                last = max(self._taken[sender, actor], self._passes[sender, actor])
+                return loop is at_top and (number == 0 or number > last)
+            case PassWaited():
+                return loop is _Loop.AT_WORK
+            case LoopOver():
+                return loop is not None
+            case AtTop():
+                return waits_for is None
+            case Handled(sender, receivers):
+                return waits_for in (None, sender) and (loop is None or (loop is at_top and not receivers))
+            case Suspended(sender):
+                return waits_for in (None, sender) and loop is None
+            case _:
+                return waits_for is None and loop is not _Loop.AT_WORK
+
+    def _go_on(self, actor: str, event: Event) -> None:
+        match event:
+            case Suspended(sender):
+                self._suspended[actor] = sender
+            case Handled():
+                self._suspended.pop(actor, None)
+            case AtTop():
+                self._loops[actor] = _Loop.AT_TOP
+            case PassBegan(sender, number):
+                self._loops[actor] = _Loop.AT_WORK
+                self._passes[sender, actor] = number
+            case LoopOver():
+                del self._loops[actor]
+
+    def _in_words(self, actor: str) -> str:
+        if (loop := self._loops.get(actor)) is not None:
+            return f"a method of its was {loop.value}"
+        waits_for = self._suspended.get(actor)
+        return f"{'no handler of its' if waits_for is None else f'its handler of a message of {waits_for}'} waited"
 
     def _take(self, sender: str, receiver: str) -> Clock | None:
         channel = sender, receiver
@@ -248,8 +307,8 @@ class _Run:
         """Actor -> sender -> the highest number of an answer that came before its turn."""
 
     def execute(self, actor: str, event: Event) -> None:
-        if isinstance(event, Handled | Suspended | Resumed):
-            if isinstance(event, Resumed):
+        if isinstance(event, Handled | Suspended | Resumed | PassBegan):
+            if isinstance(event, Resumed | PassBegan):
                 answered = self.answered[actor]
                 does, number = "get", event.number
                 answered[event.sender] = max(number, answered.get(event.sender, 0))
@@ -300,19 +359,31 @@ def describe(event: Event) -> str:
     """An event in words."""
     match event:
         case Handled(sender, receivers, _):
-            return f"handled a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
+            return f"handled a message of {sender}{_sent(receivers)}"
         case Suspended(sender, receivers):
-            return f"waited in its handler of a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
+            return f"waited in its handler of a message of {sender}{_sent(receivers)}"
         case Resumed(sender, number):
             return f"got answer {number} of {sender}"
+        case AtTop(receivers):
+            return f"came to the top of a pass of its loop{_sent(receivers)}"
+        case PassBegan(sender, number):
+            return f"began a pass of its loop{f' with answer {number} of {sender}' * bool(number)}"
+        case PassWaited(receivers):
+            return f"waited in a pass of its loop{_sent(receivers)}"
+        case LoopOver(receivers):
+            return f"ended its loop{_sent(receivers)}"
         case Sent(receivers):
-            return f"threads beside the handlers sent {_counted(receivers)}"
+            return f"sent {_counted(receivers)} beside its handlers"
         case Fired(_):
             return "a timer fired"
         case Recorded(snapshot):
             return f"recorded {snapshot}"
         case Ended():
             return "ended"
+
+
+def _sent(receivers: Sequence[str]) -> str:
+    return f", sent {_counted(receivers)}" if receivers else ""
 
 
 def _counted(receivers: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.segment import Event, Handled, Recorded, Resumed, Segment, Suspended, sends_of
+from rayshot.audit.segment import Event, Handled, PassBegan, Recorded, Resumed, Segment, Suspended, sends_of
 from rayshot.snapshots.snapshot import Snapshot
 
 
@@ -105,7 +105,8 @@ def forget_strangers(histories: dict[str, ActorHistory], known: Collection[str])
     strangers = {name for name, history in histories.items() if name not in known and history.base}
     if strangers:
         events = ((name, event) for name, history in histories.items() for event in history.events)
-        seen = ((name, event.sender) for name, event in events if isinstance(event, Handled | Suspended | Resumed))
+        sees = Handled | Suspended | Resumed | PassBegan
+        seen = ((name, event.sender) for name, event in events if isinstance(event, sees))
         strangers -= {sender for name, sender in seen if sender != name}
     for name in strangers:
         del histories[name]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from rayshot.audit.document import Document
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import Traced
-from rayshot.audit.segment import Event, Fired, Handled, Sent, Suspended
+from rayshot.audit.segment import AtTop, Event, Fired, Handled, Sent, Suspended
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.entries import ActorEntry
@@ -55,10 +55,12 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
         place = history.place_of(document.snapshot)
         assert place is not None, "the clocks were checked before"
         events = history.events[:place]
+        if any(isinstance(event, AtTop) for event in events):
+            raise NoTrace(f"a method of {name} loops: such a class is not proved by running it again")
         if any(isinstance(event, Handled) and event.message is None for event in events):
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
         if any(isinstance(event, Sent) for event in events):
-            raise NoTrace(f"threads of {name} sent messages beside its handlers, and only these can be run again")
+            raise NoTrace(f"beside its handlers {name} sent messages, and only handlers can be run again")
         if any(isinstance(event, Suspended) for event in events):
             raise NoTrace(f"handlers of {name} waited for answers: such a class is not proved by running it again")
         replay = Replay(name, snapshot)

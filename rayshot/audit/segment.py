@@ -20,18 +20,30 @@ One msgpack array:
     [3, message or nil, ticks]                  a timer fired: a message was sent to the actor itself
     [4, snapshot id, ticks]                     the actor recorded
     [5, ticks]                                  the actor ended
-    [6, [receiver, ...], ticks]                 threads of the actor that run no handlers sent these messages
+    [6, [receiver, ...], ticks]                 these messages were sent beside the handlers: by threads of the actor,
+                                                or between two handlers
     [7, sender, [receiver, ...], ticks]         the handler of the sender's next message, which goes on in an event
                                                 behind this one, has sent these messages and waits for answers; this may
                                                 come several times for a message
     [8, sender, number, ticks]                  an answer came while a handler waits: message `number` of the sender,
                                                 which is handled in its turn, as nothing
+    [9, [receiver, ...], ticks]                 a method is at the top of a pass of its loop, and has sent these
+                                                messages since the last event of its own
+    [10, sender, number, ticks]                 a pass begins with an answer, message `number` of the sender, which is
+                                                handled in its turn, as nothing; sender "" and number 0: with none
+    [11, [receiver, ...], ticks]                in a pass these messages were sent, and it waits for answers
+    [12, [receiver, ...], ticks]                the method has ended, and has sent these messages
 
 `method` is the method that the message called, "" if it called none; `ticks` are those since the event before, or since
 the start. Version 1 has neither of them, nor the last element of the segment.
 
 Handling a message is one event, at the end of its handler, so a message needs no number: it is the next one of its
 channel. No record stands between an event [7] and the event of its message.
+
+The message that begins a method with a loop counts as handled where this comes to its first top: its event stands
+before the first [9]. No record stands in a pass, between an event [10] and the next [9] or [12]. At a top, answers may
+come, [8], and answers that the method has had are handled in their turn, [0]. Behind a record at a top, [9] stands
+again.
 """
 
 import reprlib
@@ -93,7 +105,7 @@ class Ended(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Threads of the actor that run no handlers sent one message to each of `receivers`."""
+    """Beside the handlers of the actor one message was sent to each of `receivers`."""
 
     receivers: tuple[str, ...]
     at: float | None = None
@@ -118,7 +130,37 @@ class Resumed(NamedTuple):
     at: float | None = None
 
 
-Event = Handled | Fired | Recorded | Ended | Sent | Suspended | Resumed
+class AtTop(NamedTuple):
+    """A method is at the top of a pass of its loop, and has sent one message to each of `receivers` before."""
+
+    receivers: tuple[str, ...] = ()
+    at: float | None = None
+
+
+class PassBegan(NamedTuple):
+    """A pass of a loop begins with an answer: message `number` of `sender`, before its turn. "" and 0: with none."""
+
+    sender: str = ""
+    number: int = 0
+    at: float | None = None
+
+
+class PassWaited(NamedTuple):
+    """A pass has sent one message to each of `receivers`, and waits for answers. It may wait several times."""
+
+    receivers: tuple[str, ...] = ()
+    at: float | None = None
+
+
+class LoopOver(NamedTuple):
+    """A method with a loop has ended, and has sent one message to each of `receivers` before."""
+
+    receivers: tuple[str, ...] = ()
+    at: float | None = None
+
+
+Event = Handled | Fired | Recorded | Ended | Sent | Suspended | Resumed | AtTop | PassBegan | PassWaited | LoopOver
+_OF_LOOPS: Mapping[int, type[AtTop | PassWaited | LoopOver]] = {9: AtTop, 11: PassWaited, 12: LoopOver}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +178,7 @@ class Segment:
 
 def sends_of(event: Event, actor: str) -> Sequence[str]:
     """The receivers to which an event of `actor` sent one message each."""
-    if isinstance(event, Handled | Sent | Suspended):
+    if isinstance(event, Handled | Sent | Suspended | AtTop | PassWaited | LoopOver):
         return event.receivers
     return (actor,) if isinstance(event, Fired) else ()
 
@@ -211,9 +253,9 @@ def _indexes(fields: list[Any]) -> list[int]:
     match fields:
         case [1 | 2 | 7, int(sender), list(receivers), *_]:
             return [sender, *receivers]
-        case [0 | 8, int(sender), *_]:
+        case [0 | 8 | 10, int(sender), *_]:
             return [sender]
-        case [6, list(receivers)]:
+        case [6 | 9 | 11 | 12, list(receivers)]:
             return receivers
     return []
 
@@ -241,6 +283,10 @@ def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
             return Suspended(names[sender], tuple(names[index] for index in receivers)), 1
         case [8, int(sender), int(number)] if number > 0:
             return Resumed(names[sender], number), 1
+        case [9 | 11 | 12 as kind, list(receivers)]:
+            return _OF_LOOPS[kind](tuple(names[index] for index in receivers)), 1
+        case [10, int(sender), int(number)] if number > 0 or (number == 0 and names[sender] == ""):
+            return PassBegan(names[sender], number), 1
     raise Unproved(f"a trace holds something that is not an event: {reprlib.repr(fields)}")
 
 

@@ -23,7 +23,20 @@ from typing import Any
 
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import ActorHistory, count
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Resumed, Suspended, sends_of
+from rayshot.audit.segment import (
+    AtTop,
+    Ended,
+    Event,
+    Fired,
+    Handled,
+    LoopOver,
+    PassBegan,
+    PassWaited,
+    Recorded,
+    Resumed,
+    Suspended,
+    sends_of,
+)
 from rayshot.format.entries import ChannelEntry
 from rayshot.protocol.identity import is_driver
 
@@ -158,7 +171,7 @@ def _counters_at_cut(
         seen: Counter[str] = Counter()
         for event in history.events[:place]:
             count(event, name, sent[name], received[name])
-            if isinstance(event, Resumed):
+            if isinstance(event, Resumed | PassBegan):
                 seen[event.sender] = max(seen[event.sender], event.number)
         received[name] |= {sender: number for sender, number in seen.items() if number > received[name].get(sender, 0)}
     return sent, received
@@ -204,7 +217,7 @@ def _seen_at(event: Event, received: Mapping[str, int]) -> tuple[str, int] | Non
     match event:
         case Handled(sender) | Suspended(sender):
             return sender, received[sender] + 1
-        case Resumed(sender, number):
+        case Resumed(sender, number) | PassBegan(sender, number) if number:
             return sender, number
     return None
 
@@ -219,10 +232,16 @@ def _words(event: Event, side: int) -> tuple[str, int]:
             return ("recorded" if side == CUT else "recorded other"), side
         case Ended():
             return "ended", side
-        case Suspended():
+        case Suspended() | PassWaited():
             return "waited", side
         case Resumed():
             return "answered", side
+        case AtTop():
+            return "at top", side
+        case PassBegan():
+            return "pass began", side
+        case LoopOver():
+            return "loop over", side
     return "sent", side
 
 

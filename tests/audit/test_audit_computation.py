@@ -12,7 +12,19 @@ from rayshot.audit.document import ListedActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import forget_strangers, from_common_cut, join
 from rayshot.audit.proof import trace_of
-from rayshot.audit.segment import Fired, Handled, Recorded, Resumed, Segment, Sent, Suspended
+from rayshot.audit.segment import (
+    AtTop,
+    Fired,
+    Handled,
+    LoopOver,
+    PassBegan,
+    PassWaited,
+    Recorded,
+    Resumed,
+    Segment,
+    Sent,
+    Suspended,
+)
 from rayshot.cli.trace import PARSER, _host, shiviz
 from rayshot.protocol.identity import SnapshotId
 from tests.protocol.test_protocol_identity import NAMES
@@ -140,6 +152,65 @@ def test_an_order_of_waiting_that_cannot_be_is_found(events, said):
         computation(segment("p", *events, Recorded(CUT)), segment("q", Handled("driver:d", ("p",)), Recorded(CUT)))
 
 
+def loops(*behind):
+    """Actor p handles a kick and loops: in its first pass it asks q once more."""
+    top = Handled("driver:d", ("q",)), AtTop()
+    a_pass = PassBegan("q", 2), PassWaited(("q",)), Resumed("q", 3), AtTop(("q",))
+    return (
+        segment("p", *top, *a_pass, *behind),
+        segment("q", Handled("p", ("p", "p")), Handled("p", ("p",)), Recorded(CUT), Handled("p")),
+    )
+
+
+def test_a_pass_is_a_part_of_the_computation_and_its_answer_counts_as_handled_behind_it():
+    made = computation(
+        *loops(Handled("q"), Handled("q"), Handled("q"), Recorded(CUT), AtTop(), PassBegan(), LoopOver())
+    )
+    made.check_clocks(document())
+    made.check_theorem_1(document([("p", "q", 3, 2), ("q", "p", 3, 3)]))
+    clocks = {(step.actor, step.place): step.clock for step in made.steps()}
+    assert clocks["p", 2] == (3, 1)  # it knows that q has handled its question
+    assert list(map(describe, made.histories["p"].events[1:6])) == [
+        "came to the top of a pass of its loop",
+        "began a pass of its loop with answer 2 of q",
+        "waited in a pass of its loop, sent 1 to q",
+        "got answer 3 of q",
+        "came to the top of a pass of its loop, sent 1 to q",
+    ]
+    assert list(map(describe, made.histories["p"].events[-2:])) == ["began a pass of its loop", "ended its loop"]
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        ((PassBegan("q", 2),), "began a pass of its loop with answer 2 of q while a method of its was at the top"),
+        ((Handled("q"), Handled("q"), PassBegan("q", 2)), "began a pass of its loop with answer 2 of q while"),
+        ((PassBegan(), PassBegan()), "began a pass of its loop while a method of its was in a pass of its loop"),
+        ((PassBegan(), Recorded("2-other")), "recorded 2-other while a method of its was in a pass of its loop"),
+        ((PassBegan(), Handled("q")), "handled a message of q while a method of its was in a pass of its loop"),
+        ((PassWaited(),), "waited in a pass of its loop while a method of its was at the top of a pass"),
+        ((Handled("q", ("q",)),), "handled a message of q, sent 1 to q while a method of its was at the top"),
+        ((Suspended("driver:d"),), "waited in its handler of a message of driver:d while a method of its was at"),
+        ((LoopOver(), PassBegan()), "began a pass of its loop while no handler of its waited"),
+        ((LoopOver(), LoopOver()), "ended its loop while no handler of its waited"),
+    ],
+)
+def test_an_order_of_passes_that_cannot_be_is_found(behind, said):
+    with pytest.raises(Unproved, match=said):
+        computation(*loops(*behind, Recorded(CUT)))
+
+
+def test_a_pass_with_an_answer_from_behind_the_cut_is_found():
+    made = computation(
+        segment("p", Handled("driver:d", ("q",)), AtTop(), PassBegan("q", 1), AtTop(), Recorded(CUT)),
+        segment("q", Recorded(CUT), Handled("p", ("p",))),
+    )
+    with pytest.raises(Unproved, match="p had recorded knowing of event 2 of q"):
+        made.check_clocks(document())
+    with pytest.raises(Unproved, match="p would get message 1 of q, which was sent behind its recording"):
+        made.check_theorem_1(document([("p", "q", 1, 0)]))
+
+
 def test_an_answer_of_an_actor_without_a_trace_may_be_no_later_than_what_it_had_sent():
     made = computation(
         segment("p", Suspended("driver:d"), Resumed("q", 3), Handled("driver:d"), Recorded(CUT)), actors=("p",)
@@ -183,7 +254,7 @@ def test_what_a_thread_sent_before_its_actor_recorded_is_in_flight_and_what_it_s
     orphan = computation(segment("p", Recorded(CUT), Sent(("q",))), segment("q", Handled("p"), Recorded(CUT)))
     with pytest.raises(Unproved, match="q would handle message 1 of p, which was sent behind its recording"):
         orphan.check_theorem_1(document())
-    assert next(shiviz(made)).endswith("threads beside the handlers sent 2 to q")
+    assert next(shiviz(made)).endswith("sent 2 to q beside its handlers")
 
 
 def test_an_actor_in_the_snapshot_that_never_recorded_is_found():

@@ -7,7 +7,20 @@ import msgpack
 import pytest
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.segment import Ended, Fired, Handled, Recorded, Resumed, Sent, Suspended, read_segment
+from rayshot.audit.segment import (
+    AtTop,
+    Ended,
+    Fired,
+    Handled,
+    LoopOver,
+    PassBegan,
+    PassWaited,
+    Recorded,
+    Resumed,
+    Sent,
+    Suspended,
+    read_segment,
+)
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.tracing import Tracer
 
@@ -70,6 +83,58 @@ def test_a_handler_that_waits_is_written_where_it_waits_and_where_it_ends():
         Suspended("a"),
         Handled("a", ("d",), body),
     )
+
+
+def test_a_loop_is_written_top_by_top_and_a_record_says_that_it_stands_there():
+    tracer = Tracer("p", full=True)
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body := msgpack.packb(["m"]))
+    next(tracer.watch("a", unpacker, body))
+    tracer.sent("b")
+    tracer.come_to_top()
+    tracer.pass_began("b", 1)
+    tracer.sent("c")
+    tracer.suspended()
+    tracer.resumed("c", 1)
+    tracer.sent("b")
+    tracer.come_to_top()
+    tracer.passed_over("b", 1)
+    tracer.passed_over("c", 1)
+    tracer.come_to_top()  # begun anew
+    tracer.recorded(SnapshotId(1, "coordinator", 1), {"b": 2, "c": 1}, {"a": 1, "b": 1, "c": 1})
+    tracer.resumed("d", 4)
+    tracer.pass_began("", 0)
+    tracer.sent("a")
+    tracer.loop_over()
+    tracer.sent_by_thread("e")
+    tracer.ended()
+    assert bare(read_segment("p", tracer.segment()).events) == (
+        Handled("a", ("b",), body),
+        AtTop(),
+        PassBegan("b", 1),
+        PassWaited(("c",)),
+        Resumed("c", 1),
+        AtTop(("b",)),
+        Handled("b"),
+        Handled("c"),
+        Recorded("1-coordinator-1"),
+        AtTop(),
+        Resumed("d", 4),
+        PassBegan(),
+        LoopOver(("a",)),
+        Sent(("e",)),
+        Ended(),
+    )
+
+
+def test_what_is_sent_between_two_handlers_is_of_none():
+    tracer = Tracer("p", full=False)
+    tracer.sent("b")
+    tracer.sent("p")
+    tracer.fired(b"")
+    tracer.sent("c")
+    tracer.ended()
+    assert bare(read_segment("p", tracer.segment()).events) == (Sent(("b",)), Fired(), Sent(("c",)), Ended())
 
 
 def test_what_a_task_sends_while_another_one_waits_stands_before_the_answer():

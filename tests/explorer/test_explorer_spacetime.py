@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rayshot.audit.history import ActorHistory
-from rayshot.audit.segment import Handled, Recorded, Resumed, Suspended
+from rayshot.audit.segment import AtTop, Handled, LoopOver, PassBegan, PassWaited, Recorded, Resumed, Suspended
 from rayshot.explorer.data import snapshot_document, storage_document
 from rayshot.explorer.spacetime import spacetime
 from rayshot.format.entries import ChannelEntry
@@ -97,6 +97,28 @@ def test_a_question_leaves_where_its_handler_waits_and_the_answer_comes_where_it
     for arrow in picture["messages"]:
         assert events[arrow["sent_at"]]["x"] < events[arrow["handled_at"]]["x"]
         assert (events[arrow["handled_at"]]["side"] > 0) == arrow["crosses"]
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_the_answer_of_a_pass_comes_where_the_pass_begins_and_its_turn_is_behind_the_pass(in_flight):
+    cut = Recorded("1-coordinator-1")
+    loop = [Handled("driver:main", ("bea",)), AtTop(), PassBegan("bea", 1), PassWaited(), AtTop(("bea",))]
+    behind = (cut, AtTop(), Handled("bea")) if in_flight else (Handled("bea"), cut, AtTop())
+    histories = {
+        "ann": ActorHistory("ann", "", 1, {}, {}, [*loop, *behind, PassBegan(), LoopOver()]),
+        "bea": ActorHistory("bea", "", 1, {}, {}, [Handled("ann", ("ann",)), cut]),
+    }
+    channels = [ChannelEntry("driver:main", "ann", 1, 1, 1), ChannelEntry("ann", "bea", 2, 2, 1)]
+    channels.append(ChannelEntry("bea", "ann", 1, 1, 0 if in_flight else 1))
+    picture = spacetime("1-coordinator-1", histories, channels, ["driver:main", *histories])
+    kinds = [event["kind"] for event in picture["events"] if event["lane"] == 1]
+    loops = ["handled", "at top", "pass began", "waited", "at top"]
+    behind_pass = ["recorded", "at top", "handled"] if in_flight else ["handled", "recorded", "at top"]
+    assert kinds == [*loops, *behind_pass, "pass began", "loop over"]
+    (comes,) = (one for one in picture["messages"] if (one["from"], one["to"]) == (2, 1))
+    assert picture["events"][comes["handled_at"]]["kind"] == ("handled" if in_flight else "pass began")
+    assert comes["crosses"] == in_flight
+    assert picture["from_right_to_left"] == 0
 
 
 def test_an_answer_from_behind_the_cut_leads_back_though_its_turn_comes_later():

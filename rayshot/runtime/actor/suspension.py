@@ -288,7 +288,7 @@ class Suspension:
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
                 if self._watch is not None:
                     self._watch.got(sender, number, (ok, tell, slots))
-                if tracer is not None:
+                if tracer is not None and self._of_pass != (sender, number, call_id):
                     tracer.resumed(sender, number)
         for question in self._cell.questions.values() if self._ended else ():
             if question.callee in self._ended and not question.is_answered:
@@ -323,6 +323,8 @@ class Suspension:
                 raise LoopEnded
         loop = self._cell.now.loop
         assert loop is not None
+        if (tracer := self._tracing.tracer) is not None:
+            tracer.pass_began(*(("", 0) if self._of_pass is None else self._of_pass[:2]))
         if self._watch is None or self._of_pass is None or loop.question is None or loop.question.answer is None:
             return True
         return self._watch.begins_pass(*self._of_pass[:2], loop.asks, loop.question.answer)
@@ -353,7 +355,10 @@ class Suspension:
         mailbox = self._channels.mailbox
         for sender, spent in self._spent.items():
             if spent and (mailbox.current is None or mailbox.current.sender != sender):
+                before = mailbox.processed.get(sender, 0)
                 mailbox.pass_over(sender, spent, self._channels.codec)
+                if (tracer := self._tracing.tracer) is not None:
+                    tracer.passed_over(sender, mailbox.processed.get(sender, 0) - before)
 
     def must_end(self) -> bool:
         """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""

@@ -25,6 +25,7 @@ from rayshot.runtime.channel.outbox import Outbox
 
 SEGMENT_VERSION = 2
 HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT, SUSPENDED, RESUMED = range(9)
+AT_TOP, PASS_BEGAN, PASS_WAITED, LOOP_OVER = range(9, 13)
 TICKS_IN_A_SECOND = 10_000
 """The time of an event is written in ticks since the event before it."""
 TRACE_BYTES_MAX = 64 << 20
@@ -49,11 +50,18 @@ class Tracer:
     """Writes one actor's trace. With `full`, it also holds the bytes of each handled message.
 
     `first` is the number of the next event. `late`: other events happened before, so the trace starts with the next
-    record.
+    record. `at_top`: a method is at the top of a pass of its loop.
     """
 
     def __init__(
-        self, name: str, *, full: bool, first: int = 1, late: bool = False, bytes_max: int = TRACE_BYTES_MAX
+        self,
+        name: str,
+        *,
+        full: bool,
+        first: int = 1,
+        late: bool = False,
+        at_top: bool = False,
+        bytes_max: int = TRACE_BYTES_MAX,
     ) -> None:
         self._name = name
         self.full = full
@@ -71,6 +79,7 @@ class Tracer:
         self._sent_by_thread: list[str] = []
         self._handled: tuple[str, bytes | memoryview] | None = None
         self._method = ""
+        self._at_top, self._in_pass, self._loop_ended = at_top, False, False
         self._run_of, self._run = ("", ""), 0
 
     def restored(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
@@ -113,22 +122,61 @@ class Tracer:
 
     def suspended(self) -> None:
         """The running handler waits for answers. What it sent until now has left."""
-        assert self._handled is not None, "only a handler waits"
         self._settle_threads()
-        self._add((SUSPENDED, self._index(self._handled[0]), self._sends))
+        if self._handled is not None:
+            self._add((SUSPENDED, self._index(self._handled[0]), self._sends))
+        else:
+            if not self._in_pass:  # its method was begun anew, and has not come to the top of its loop
+                self._begin_pass("", 0)
+            self._add((PASS_WAITED, self._sends))
         self._sends.clear()
 
     def resumed(self, sender: str, number: int) -> None:
-        """An answer came while a handler waits: this message of the sender, before its turn."""
-        if self._sends:  # of another task, before this answer
+        """An answer came while a handler waits, or a method is at the top of a pass: this message, before its turn."""
+        if self._sends and (self._in_pass or self._handled is not None):  # of another task, before this answer
             self.suspended()
-        self._settle_threads()
+        self._settle_beside()
         self._add((RESUMED, self._index(sender), number))
+
+    def come_to_top(self) -> None:
+        """A method is at the top of a pass of its loop, for the first time or as a pass is over.
+
+        The first time the message that began it counts as handled.
+        """
+        if self._handled is not None:
+            self.settle()
+        self._settle_threads()
+        if self._in_pass or self._sends or not self._at_top:
+            self._add((AT_TOP, self._sends))
+            self._sends.clear()
+        self._at_top, self._in_pass = True, False
+
+    def pass_began(self, sender: str, number: int) -> None:
+        """A pass of a loop begins with this answer, before its turn; ("", 0): with none."""
+        assert self._at_top, "a pass begins at a top"
+        self.settle()
+        self._begin_pass(sender, number)
+
+    def _begin_pass(self, sender: str, number: int) -> None:
+        assert not self._in_pass, "one pass is over before the next one begins"
+        self._add((PASS_BEGAN, self._index(sender), number))
+        self._in_pass = True
+
+    def passed_over(self, sender: str, count: int) -> None:
+        """At the top of a pass, the turn came of the next `count` messages of the sender: answers that it has had."""
+        assert self._at_top, "a handler's answers come in their turn"
+        assert not self._in_pass, "the answer of a pass counts as handled behind it"
+        self.settle()
+        self._add_to_run(sender, "", count)
+
+    def loop_over(self) -> None:
+        """A method with a loop has ended. What it has sent since the last event is its own."""
+        self._loop_ended = True
 
     def fired(self, message: bytes) -> None:
         """A timer fired, and its message to the actor itself was sent."""
+        del self._sends[-1:]
         self.settle()
-        self._sends.clear()
         self._add((FIRED, message if self.full else None))
 
     def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
@@ -142,6 +190,8 @@ class Tracer:
         if self._base is None:
             self._start_at(mark)
         self._marks[snapshot] = mark
+        if self._at_top:  # a segment that starts here says so
+            self._add((AT_TOP, []))
 
     def ended(self) -> None:
         """The actor ended."""
@@ -179,10 +229,21 @@ class Tracer:
         return self._indexes.setdefault(name, len(self._indexes))
 
     def settle(self) -> None:
-        """Write down the handler that has ended, if any, and the messages that other threads have sent meanwhile."""
+        """Write down the handler that has ended, if any, and the messages that were sent beside it."""
         if self._handled is not None:
             self._settle_handled(*self._handled)
             self._handled = None
+        elif self._loop_ended:
+            self._add((LOOP_OVER, self._sends))
+            self._sends.clear()
+            self._at_top = self._in_pass = self._loop_ended = False
+        self._settle_beside()
+
+    def _settle_beside(self) -> None:
+        """Write down the messages that no handler has sent."""
+        if self._sends and self._handled is None and not self._in_pass:
+            self._add((SENT, self._sends))
+            self._sends.clear()
         self._settle_threads()
 
     def _settle_threads(self) -> None:
@@ -198,10 +259,13 @@ class Tracer:
             self._add((HANDLED, self._index(sender), self._sends, self._index(self._method)))
             self._sends.clear()
         else:
-            if (sender, self._method) != self._run_of:
-                self._end_run()
-                self._run_of = sender, self._method
-            self._run += 1
+            self._add_to_run(sender, self._method, 1)
+
+    def _add_to_run(self, sender: str, method: str, count: int) -> None:
+        if (sender, method) != self._run_of:
+            self._end_run()
+            self._run_of = sender, method
+        self._run += count
 
     def _end_run(self) -> None:
         """Write down how many messages of one sender and method were handled in a row without a send."""
@@ -280,7 +344,10 @@ class Tracing:
             self._ended_at = self.tracer.number
         # A number is never used twice in a life. A gap says that the events in between were not traced.
         first = self._ended_at + 2
-        tracer = self.tracer = None if full is None else Tracer(self._name, full=full, first=first, late=True)
+        tracer = self.tracer = None
+        if full is not None:
+            at_top = self._cell.now.loop is not None
+            tracer = self.tracer = Tracer(self._name, full=full, first=first, late=True, at_top=at_top)
         self._cell.tell_methods(None if tracer is None else tracer.calls)
         for channel in channels.values():
             channel.trace_sends(self.hear_sends())

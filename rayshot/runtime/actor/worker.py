@@ -247,6 +247,9 @@ class Worker:
         number = mailbox.position
         body, tracer = delivery.frame.body, process.tracing.tracer
         unpacker = self._unpacker = process.codec.unpacker(body)
+        if mailbox.current is None and tracer is not None:  # a loop is begun anew: its message has been handled
+            tracer.come_to_top()
+            tracer = None
         messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
         if mailbox.slots:
             messages = self._with_slots(delivery.sender, number, messages)
@@ -296,9 +299,9 @@ class Worker:
         """The running handler is at the top of a pass of its loop; see `CellPort.await_pass`."""
         mailbox, loop = self._channels.mailbox, self._cell.now.loop
         assert loop is not None
+        if (tracer := self._process.tracing.tracer) is not None:
+            tracer.come_to_top()
         if mailbox.current is not None:  # the first time: what began it counts as handled, and what is behind it waits
-            if self._process.tracing.tracer is not None:
-                self._process.tracing.switch(None, self._channels.out)  # a trace cannot tell of passes
             mailbox.position = loop.number
             self._unpacker = None
             with self._runner.lock:
@@ -323,6 +326,8 @@ class Worker:
 
     def _loop_over(self) -> None:
         """The method has ended."""
+        if (tracer := self._process.tracing.tracer) is not None:
+            tracer.loop_over()
         self._cell.now.end_loop()
         self._let_go()
 
