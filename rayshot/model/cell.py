@@ -288,7 +288,7 @@ class Cell:
     @property
     def may_still_act(self) -> bool:
         """Whether something besides messages can make this actor act, or others may have its handle."""
-        return bool(self.shared or self.timers or self._calls or self.gatherings)
+        return bool(self.shared or self.timers or self._calls or self.gatherings or self.parking.handlers)
 
     def _create(self, packed: bytes, tell: bytes) -> None:
         if label_of(self.now.sender):

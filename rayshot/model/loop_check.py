@@ -20,6 +20,8 @@ _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _JUMPS_AWAY = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"})
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
+_BEGINS_NEXT = "EXTENDED_ARG"
+"""Part of the instruction behind it, whose argument is a big number: a way to that leads to this."""
 _OWN = frozenset({"END_ASYNC_FOR", "CLEANUP_THROW", "CALL_INTRINSIC_1"})
 """With these begins what Python itself does when an exception leaves an `async for` or a coroutine."""
 
@@ -35,8 +37,12 @@ class Flow:
     """See the module. If it `raises`, what catches an exception may follow what raises it."""
 
     def __init__(self, code: CodeType, *, raises: bool = True) -> None:
-        self.instructions = [*dis.get_instructions(code)]
-        self.at = {one.offset: index for index, one in enumerate(self.instructions)}
+        self.instructions: list[dis.Instruction] = []
+        self.at: dict[int, int] = {}
+        for instruction in dis.get_instructions(code):
+            self.at[instruction.offset] = len(self.instructions)
+            if instruction.opname != _BEGINS_NEXT:
+                self.instructions.append(instruction)
         self.after = [self._after(index, one) for index, one in enumerate(self.instructions)]
         for entry in dis.Bytecode(code).exception_entries if raises else ():  # type: ignore[attr-defined]  # typeshed does not know it
             for index, instruction in enumerate(self.instructions):

@@ -385,6 +385,15 @@ def test_an_actor_that_ends_lets_its_handlers_end_and_those_that_wait_get_no_ans
             door.get(one)
 
 
+def test_a_dropped_handle_ends_no_loop(cluster, system):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    looping = Worker.remote().loop.remote(queue)
+    cluster.schedule.pass_s(3.0)
+    queue.put("a")
+    queue.put("done")
+    assert door.get(looping) == ["a"]
+
+
 def test_an_order_to_end_comes_through_where_all_places_are_taken(cluster, system, worker):
     worker.pause.tell()
     waits = [worker.work.remote(one) for one in range(12)]

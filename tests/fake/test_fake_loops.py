@@ -195,18 +195,28 @@ def test_an_error_in_a_pass_is_the_callers(cluster, rollouts, trainer):
     assert (read(trainer), rollouts.size()) == (["a"], 1)
 
 
-@pytest.mark.parametrize("by", ["kill", "exit", "dropped"])
+@pytest.mark.parametrize("by", ["kill", "exit"])
 def test_an_actor_that_is_ended_ends_its_loop_at_the_top_of_a_pass(cluster, system, rollouts, by):
-    trainer = Trainer.remote(rollouts) if by == "dropped" else Trainer.options(name="trainer").remote(rollouts)
+    trainer = Trainer.remote(rollouts)
     fitted = (trainer.leave if by == "exit" else trainer.fit).remote()
     rollouts.put(1)
     cluster.settle()
     if by == "kill":
         rayshot.kill(trainer)
-    del trainer
     cluster.settle()
     with pytest.raises(ActorExited):
         door.get(fitted)
+
+
+def test_an_actor_whose_handle_is_dropped_goes_on_to_the_end_of_its_loop_and_ends_then(cluster, system, rollouts):
+    fitted = Trainer.remote(rollouts).fit.remote()
+    cluster.schedule.pass_s(3.0)
+    assert len(system.actors()) == 2
+    rollouts.put(1)
+    rollouts.put("done")
+    assert door.get(fitted) == [1]
+    cluster.settle()
+    assert [*system.actors()] == [rollouts.actor.name]
 
 
 def test_a_loop_over_an_actor_that_ends_gets_its_end(cluster, rollouts, trainer):

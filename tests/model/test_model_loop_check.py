@@ -200,6 +200,32 @@ def test_what_would_be_lost_names_the_line(method):
     assert f"{method.__name__} ({__file__}:" in raised.value.message
 
 
+LONG = "\n".join(f"        self.step_{k}(item)" for k in range(300))
+"""So many lines and names that jumps and names need instructions of two parts."""
+LONG_METHODS = {
+    "long body": f"def fit(self):\n    for item in rayshot.loop(self.slots.get):\n{LONG}",
+    "long async body": f"async def fit(self):\n    async for item in rayshot.loop(self.slots.get):\n{LONG}",
+    "much above": f"def fit(self):\n    while self.left:\n        item = 1\n{LONG}\n"
+    "        for item in rayshot.loop(self.slots.get):\n            self.go(item)",
+}
+
+
+@pytest.mark.parametrize("source", LONG_METHODS.values(), ids=LONG_METHODS)
+def test_a_loop_in_a_long_method_is_found(source):
+    defined = {}
+    exec(source, {"rayshot": rayshot}, defined)
+    (head,) = loop_heads(defined["fit"].__code__)
+    assert "rayshot.loop" in source.splitlines()[head.line - 1]
+
+
+def test_what_lives_across_the_top_of_a_loop_with_a_long_body_is_named():
+    source = f"{LONG_METHODS['long body']}\n        last = item\n        self.go(last)"
+    defined = {}
+    exec(source.replace("self.step_0(item)", "self.step_0(last)"), {"rayshot": rayshot}, defined)
+    with pytest.raises(LoopNotRepeatable, match="last lives across"):
+        loop_heads(defined["fit"].__code__)
+
+
 def another_loop(self, loop):
     total = 0
     for item in loop(self.items):

@@ -84,8 +84,8 @@ class Suspension:
         """While a method loops: per sender, the numbers of answers that were handed over, and their calls."""
         self._of_pass: tuple[str, int, int] | None = None
         """Sender, number and call of the answer with which a pass begins, until that is over."""
-        self._ends: dict[tuple[str, int], bool] = {}
-        """Orders to end that were seen in the mailbox, by sender and number: whether only a handle was dropped."""
+        self._ends: set[tuple[str, int]] = set()
+        """Orders to end that were seen in the mailbox: sender and number. A handle that was dropped ends no loop."""
         self._await_between: Callable[[Callable[[], bool | None]], bool | None] = await_between
         self._told: set[int] = set()
         """The calls of which this actor was told that they get no answer."""
@@ -275,7 +275,8 @@ class Suspension:
         tracer = self._tracing.tracer
         for sender, number, (kind, *fields), slots in self._channels.answers(self._looked_at):
             if kind == END:
-                self._ends[sender, number] = fields[0]
+                is_dropped = fields[0]
+                self._ends |= set() if is_dropped else {(sender, number)}
                 continue
             call_id, ok, tell = fields
             loop = self._cell.now.loop if self._cell.at_once == 1 else None  # of several loops no answer is set apart
@@ -361,15 +362,10 @@ class Suspension:
                     tracer.passed_over(sender, mailbox.processed.get(sender, 0) - before)
 
     def must_end(self) -> bool:
-        """Whether an order to end waits in the mailbox that will have an effect. Under the lock."""
-        mailbox, name = self._channels.mailbox, self._runner.name
-        processed = mailbox.received()
-        self._ends = {key: dropped for key, dropped in self._ends.items() if key[1] > processed.get(key[0], 0)}
-        if not self._ends:
-            return False
-        own = self._channels.out.get(name)
-        acts = self._cell.may_still_act or (own is not None and own.sent > processed.get(name, 0))
-        return not all(self._ends.values()) or not acts
+        """Whether an order to end waits in the mailbox. Under the lock."""
+        processed = self._channels.mailbox.received()
+        self._ends = {(sender, number) for sender, number in self._ends if number > processed.get(sender, 0)}
+        return bool(self._ends)
 
     def _may_pass(self, may_begin: Callable[[], bool]) -> bool | None:
         """Whether the next pass begins, or the loop ends; None if it waits. Under the lock."""
