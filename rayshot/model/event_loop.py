@@ -10,7 +10,7 @@ import logging
 import selectors
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -226,10 +226,11 @@ class Coroutines:
         return await self._whole(loop, handler)
 
     async def _whole(self, loop: ActorLoop, coroutine: Awaitable[Any]) -> Any:
-        await _turn(TURNS_BEFORE)
         try:
+            await _turn(TURNS_BEFORE)
             result = await coroutine
         except BaseException as error:
+            _close(coroutine)
             left = await self._end_tasks()
             if loop.hopeless and isinstance(error, asyncio.CancelledError):
                 raise self._waits_for_handler() from error
@@ -295,6 +296,12 @@ class Coroutines:
         loop, self._loop, self._is_spoilt = self._loop, None, False
         if loop is not None:
             loop.close()
+
+
+def _close(coroutine: Awaitable[Any]) -> None:
+    """It is not awaited any more; if it was not awaited at all, Python would complain."""
+    if isinstance(coroutine, Coroutine | Generator):
+        coroutine.close()
 
 
 async def _turn(times: int) -> None:

@@ -212,14 +212,8 @@ class Parks(Protocol):
 def watching(cell: Parks, user_class: type, method: str, handler: F) -> F | Callable[..., Awaitable[Any]]:
     """The `async def` handler of a method, where several run at once.
 
-    If a state may have it, it notes what it does before, also if others run between its steps. Raises ConfigError in a
-    world that is simulated.
+    If a state may have it, it notes what it does before, also if others run between its steps.
     """
-    if cell.parking.pass_begins is None:
-        raise ConfigError(
-            f"{user_class.__qualname__}.{method}: a simulated world runs one handler of an actor at a time, so leave "
-            "max_concurrency out there"
-        )
     if not may_park(user_class, method):
         return handler
     first = waits_at_first(handler)
@@ -242,6 +236,9 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
 
     def throw(self, *error: Any) -> Any:
         return self._step(self._handler.throw, *error)
+
+    def close(self) -> None:
+        self._handler.close()
 
     def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         cell, now = self._cell, self._now

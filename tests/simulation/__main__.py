@@ -1,4 +1,4 @@
-"""`python -m tests.simulation`: plays of actors that ask, wait in queues and loop, by volume, each from its seed."""
+"""`python -m tests.simulation`: plays of actors that ask, wait in queues, loop, and do much at once, by volume."""
 
 import sys
 import traceback
@@ -6,9 +6,15 @@ from collections import Counter
 
 import click
 
-from tests.simulation import asking_bank, loop_play, queue_play
+from tests.simulation import asking_bank, at_once_play, gate_play, loop_play, queue_play
 
-PLAYS = {"asking": asking_bank.play, "queues": queue_play.play, "loops": loop_play.play}
+PLAYS = {
+    "asking": asking_bank.play,
+    "queues": queue_play.play,
+    "loops": loop_play.play,
+    "at-once": at_once_play.play,
+    "gates": gate_play.play,
+}
 TOLD_MAX = 3
 """So many plays that went wrong are told in full."""
 

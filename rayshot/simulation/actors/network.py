@@ -42,6 +42,8 @@ from rayshot.simulation.world.process import Process
 from rayshot.simulation.world.rollback import RollingBackNetwork
 
 DEAD_LETTERS_MAX = 1000
+TURNS_APART_ONE_IN = 4
+"""Where handlers run at once, others go on between two turns of the loop, once in so many times."""
 
 
 class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
@@ -93,11 +95,17 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def event_loop(self) -> VirtualLoop:
         """A loop on which no handler waits, made at first use; all actors share it."""
-        free = next((loop for loop in self._loops if not loop.is_running()), None)
+        free = next((loop for loop in self._loops if loop.is_shared and not loop.is_running()), None)
         if free is None:
-            free = VirtualLoop(let_world_go_on)
+            free = VirtualLoop(let_world_go_on, is_shared=True)
             self._loops.append(free)
         return free
+
+    def own_event_loop(self, idle: Callable[[float | None], bool]) -> VirtualLoop:
+        """See ActorSurroundings."""
+        loop = VirtualLoop(idle, is_shared=False)
+        self._loops.append(loop)
+        return loop
 
     def close_loops(self) -> None:
         """End the handlers that wait, and close the loops with everything that was opened on them."""
@@ -136,13 +144,18 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
     def waiting(self) -> dict[str, list[str]]:
         """The actors whose handlers wait, with those for which they do."""
         processes = self.processes.values()
-        return {one.name: one.suspension.waits_for for one in processes if one.suspension.is_on and one.alive}
+        return {one.name: one.suspension.waits_for for one in processes if one.suspension.is_suspended and one.alive}
 
     def on_answered(self, process: SimulatedActor) -> None:
         """Let a handler go on that waits, if what it waits for is there."""
         if self.is_current(process) and process.suspension.may_end:
             self.note(f"{process.name} goes on")
             self._go_on(process, lambda: process.go_on(has_time=True))
+        elif self.is_current(process) and (answered := process.suspension.answered_questions()):
+            question = answered[self.choose(len(answered))]
+            self.note(f"{process.name} goes on with the answer of {question.callee}")
+            process.suspension.give(question)
+            self._go_on(process, process.serve)
 
     def on_time_up(self, process: SimulatedActor, wait: int) -> None:
         """Let a handler go on whose time is up, if it has not gone on before."""
@@ -152,6 +165,11 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     def on_pass(self, process: SimulatedActor) -> None:
         """Let a method go on that is at the top of its loop; after a restore, let it begin anew."""
+        if self.is_at_work(process) and (passes := process.interleaving.passes()):
+            goes_on = passes[self.choose(len(passes))]
+            self.note(f"{process.name} {'begins a handler anew' if goes_on is None else 'goes on with a pass'}")
+            process.interleaving.go_on(goes_on)
+            self._go_on(process, process.serve)
         if not self.is_at_work(process) or process.cell.now.loop is None:
             return
         if not process.is_in_handler:
@@ -161,13 +179,25 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
             self.note(f"{process.name} goes on with a pass")
             self._go_on(process, lambda: process.go_on(has_time=True))
 
+    def on_turn(self, process: SimulatedActor) -> None:
+        """Let the loop of an actor turn whose handlers run at once: it stood still, or time passes there."""
+        if self.is_at_work(process) and process.interleaving.may_turn:
+            self.note(f"{process.name} goes on")
+            process.interleaving.turn()
+            self._go_on(process, process.serve)
+
+    def others_go_on(self) -> bool:
+        """See ActorSurroundings."""
+        return self.odds(TURNS_APART_ONE_IN)
+
     def begins_loops_anew(self) -> bool:
         """See ActorSurroundings."""
         return self.loops == ANEW or (self.loops == CHOSEN and self.choose(2) == 1)
 
     def on_pass_due(self, process: SimulatedActor, due: float) -> None:
         """The time between two passes of a loop is over."""
-        if self.is_at_work(process) and process.cell.now.loop is not None and process.cell.now.loop.due == due:
+        loop = process.cell.now.loop
+        if self.is_at_work(process) and due in (loop and loop.due, *process.interleaving.due_passes()):
             self.now = max(self.now, due)
             self.wake(process)
 
@@ -233,18 +263,28 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         assert isinstance(process, SimulatedActor)
         if not self.is_current(process):
             return
-        waits = process.suspension.is_on and not process.is_quiet
+        waits = process.suspension.is_suspended and not process.is_quiet
         if waits:
             process.refuse_snapshots()
-            if process.suspension.may_end:
+            if process.suspension.may_end or process.suspension.answered_questions():
                 self.push_once(self.on_answered, process)
-        if waits or process.settle():
-            if not waits and process.next_senders():
+        if waits or process.settle() or process.interleaving.is_open:
+            if process.next_senders():
                 self.push_once(self.on_handle, process)
-            if process.cell.now.loop is not None and (process.suspension.may_pass or not process.is_in_handler):
+            if process.runs_at_once:
+                self._wake_at_once(process)
+            elif process.cell.now.loop is not None and (process.suspension.may_pass or not process.is_in_handler):
                 self.push_once(self.on_pass, process)
             for receiver in process.transportable():
                 self.push_once(self.on_take, process, receiver)
+
+    def _wake_at_once(self, process: SimulatedActor) -> None:
+        if not process.is_quiet:
+            process.suspension.stop_aligning()
+        if process.interleaving.may_turn:
+            self.push_once(self.on_turn, process)
+        if process.interleaving.passes():
+            self.push_once(self.on_pass, process)
 
     def find(self, process: Process, receiver: str) -> None:
         """See Surroundings. The receiver exists, has ended, or belongs to a snapshot that this world does not hold."""

@@ -257,6 +257,8 @@ class RecoverableActors(ActorNetwork):
 
     def pass_overdue(self) -> bool:
         """Let the deadlines pass of snapshots for which nobody can do anything more; returns whether there were any."""
+        for process, snapshot in self._held_up():
+            self.give_up(process, snapshot)
         overdue = [one for one in self.left_open() if one not in self.overdue]
         for process, snapshot in overdue:
             self.overdue.add((process, snapshot))
@@ -266,6 +268,16 @@ class RecoverableActors(ActorNetwork):
         for snapshot in hopeless:
             self.coordinator.tell(AbortWanted(snapshot, AbortReason.TIMEOUT, "an actor gave it up"))
         return bool(overdue or hopeless) or self._let_expire()
+
+    def _held_up(self) -> list[tuple[SimulatedActor, SnapshotId]]:
+        """The snapshots that wait for the end of handlers which cannot go on."""
+        working = [process for process in self.processes.values() if self.is_at_work(process)]
+        return [
+            (process, snapshot)
+            for process in working
+            if process.interleaving.is_open
+            for snapshot in (*process.captures, *process.pauses)
+        ]
 
     def _let_expire(self) -> bool:
         """Nothing else can happen: a call expires that an earlier life answered and this one owes the driver."""

@@ -44,7 +44,8 @@ def let_go_on(actors: RecoverableActors) -> None:
         waiting = actors.waiting
         if method == actors.on_take:
             return args[1] in waiting
-        return method == actors.on_answered or (method == actors.on_deliver and args[0].receiver in waiting)
+        go_on = method in (actors.on_answered, actors.on_turn)
+        return go_on or (method == actors.on_deliver and args[0].receiver in waiting)
 
     settle(actors)
     while (event := actors.take_first(is_theirs)) is not None:
@@ -78,7 +79,8 @@ def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
     actors.finish_rollback()
     found = []
     for process in actors.processes.values():
-        if not (process.ended or process.suspension.is_on):
+        is_full = process.runs_at_once and not process.interleaving.has_room
+        if not (process.ended or process.suspension.is_on or is_full):
             heads = (_head(actors, sender, process) for sender in _senders(actors, process))
             found += [head for head in heads if head and (process.cell.born or head.kind == "create")]
     found.sort(key=lambda head: head.channel)

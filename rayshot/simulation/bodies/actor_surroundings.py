@@ -1,6 +1,6 @@
 """What a simulated actor asks of its world."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rayshot.model.dead_letter import DeadLetter
@@ -20,6 +20,12 @@ class ActorSurroundings(Surroundings, Protocol):
 
     def event_loop(self) -> VirtualLoop:
         """The loop on which coroutines run."""
+
+    def own_event_loop(self, idle: Callable[[float | None], bool]) -> VirtualLoop:
+        """A loop for the handlers of one actor that run at once."""
+
+    def others_go_on(self) -> bool:
+        """Whether the rest of the world goes on between two turns of such a loop."""
 
     def note(self, line: str) -> None:
         """Write a line of the story."""

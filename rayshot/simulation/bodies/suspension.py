@@ -90,9 +90,14 @@ class SimulatedSuspension:
         return self._waited is not None
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether a handler waits, maybe while others run."""
+        return self.is_on or (self._process.cell.at_once > 1 and bool(self._waiting()))
+
+    @property
     def waits_for(self) -> list[str]:
         """The actors for which a handler waits, sorted."""
-        questions = () if self._waited is None else self._waited[0]
+        questions = self._waiting() if self._waited is None else self._waited[0]
         return sorted({question.callee for question in questions if not question.is_answered})
 
     @property
@@ -103,6 +108,18 @@ class SimulatedSuspension:
         self._hand_over()
         questions, count = self._waited
         return sum(question.is_answered for question in questions) >= count
+
+    def answered_questions(self) -> list[Question]:
+        """Several handlers run at once: the questions for which some of them wait, and whose answers are here."""
+        if self.is_on or self._process.is_quiet or not (waiting := self._waiting()):
+            return []
+        self._hand_over()
+        return [question for question in waiting if question.is_answered]
+
+    def give(self, question: Question) -> None:
+        """Who waits for this question, which is answered, goes on when the loop goes on."""
+        for future in self._waiting()[question]:
+            future.set_result(None)
 
     def wait(self, questions: Sequence[Question], count: int, timeout_s: float | None) -> None:
         """Return when so many questions are answered, or the time is up."""
@@ -120,6 +137,8 @@ class SimulatedSuspension:
         if not question.is_answered:
             future = asyncio.get_running_loop().create_future()
             self._awaited.setdefault(question, []).append(future)
+            if self._process.cell.at_once > 1:
+                self._process.suspended(None)
             await future
 
     def await_pass(self, may_begin: Callable[[], bool]) -> bool:
@@ -134,7 +153,7 @@ class SimulatedSuspension:
                 process.park()
             finally:
                 self._may_begin = None
-        if self._must_end():
+        if self.must_end():
             raise LoopEnded
         return True
 
@@ -146,18 +165,26 @@ class SimulatedSuspension:
     @property
     def may_pass(self) -> bool:
         """Whether a method that is at the top of its loop goes on, or must end."""
-        if self._may_begin is None or self._process.is_quiet:
+        if self._may_begin is None or self._process.is_quiet or self._process.machine.paused:
             return False
+        self.take_answers()
+        return self._may_begin() or self.must_end()
+
+    def take_answers(self) -> None:
+        """Handlers are at the tops of their loops: hand over the answers that are here, which are handled so."""
+        self.stop_aligning()
         self._hand_over()
         self._pass_over()
+
+    def stop_aligning(self) -> None:
+        """What stands before a marker may never be handled: wait for no markers."""
         machine = self._process.machine
         for snapshot in {*machine.open_snapshots} - {*machine.recorded_snapshots} - self._unaligned:
-            if snapshot.mode == ALIGNED:  # what stands before a marker may never be handled
+            if snapshot.mode == ALIGNED:
                 self._unaligned.add(snapshot)
                 self._process.tell(AlignmentTimedOut(snapshot))
-        return self._may_begin() or self._must_end()
 
-    def _must_end(self) -> bool:
+    def must_end(self) -> bool:
         """Whether an order to end waits in the mailbox."""
         process = self._process
         fields = [next(process.codec.unpacker(one)) for messages in process.mailbox.values() for one in messages]
@@ -170,12 +197,7 @@ class SimulatedSuspension:
 
         Returns False if no task waits for an answer.
         """
-        waiting = {
-            question: futures
-            for question, of in self._awaited.items()
-            if (futures := [future for future in of if not future.done()])
-        }
-        self._awaited = waiting
+        waiting = self._waiting()
         if not waiting:
             return False
         if not self._park(tuple(waiting), 1, timeout):
@@ -186,6 +208,15 @@ class SimulatedSuspension:
             for future in futures if question.is_answered else ():
                 future.set_result(None)
         return True
+
+    def _waiting(self) -> dict[Question, list[asyncio.Future[None]]]:
+        """What tasks wait for; some may have been cancelled meanwhile."""
+        self._awaited = {
+            question: futures
+            for question, of in self._awaited.items()
+            if (futures := [future for future in of if not future.done()])
+        }
+        return self._awaited
 
     def _park(self, questions: tuple[Question, ...], count: int, timeout_s: float | None) -> bool:
         """Let the world go on. Returns False if the time was up."""
@@ -224,10 +255,10 @@ class SimulatedSuspension:
 
     def _pass_over(self) -> None:
         """While a method loops, answers that were handed over count as handled when it is their turn."""
-        process, loop = self._process, self._process.cell.now.loop
-        assert loop is not None
-        kept = {call_id for one in process.cell.gatherings for call_id in one.missing}
-        if loop.question is not None:  # it counts as received when its pass is over
+        process, cell = self._process, self._process.cell
+        kept = {call_id for one in cell.gatherings for call_id in one.missing}
+        loop = cell.now.loop if cell.at_once == 1 else None  # of several loops no answer is set apart
+        if loop is not None and loop.question is not None:  # it counts as received when its pass is over
             kept.add(loop.question.call_id)
         for sender, messages in process.mailbox.items():
             while messages and process.received.get(sender, 0) < process.machine.limits.get(sender, inf):

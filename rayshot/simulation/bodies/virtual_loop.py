@@ -13,19 +13,24 @@ from typing import Any
 from rayshot.model.current import enter
 from rayshot.model.event_loop import ActorLoop, Ready
 
+LOOK_S = 0.01
+"""Where handlers run at once that wait for a connection, the loop waits so long for it before others go on."""
+
 
 class VirtualLoop(ActorLoop):
     """See the module."""
 
-    def __init__(self, idle: Callable[[float | None], bool]) -> None:
+    def __init__(self, idle: Callable[[float | None], bool], *, is_shared: bool) -> None:
         """`idle` is called with the seconds to the next timer when nothing is ready.
 
         It lets the rest of the world go on, if the running handler waits for that. It returns whether it did, and has
-        moved time if the timer came first.
+        moved time if the timer came first. Actors share the loop, or else handlers of one actor run there at once: then
+        `idle` is called between any two turns, with 0 if something is ready.
         """
         self._now = 0.0
         super().__init__()
         self._idle = idle
+        self.is_shared = is_shared
 
     def pass_s(self, seconds: float) -> None:
         """Move time."""
@@ -37,13 +42,13 @@ class VirtualLoop(ActorLoop):
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
         """Move time to the next timer; give up at once if nothing can ever come."""
-        if self.has_files:
+        if self.has_files and self.is_shared:
             began = time.monotonic()
             ready = poll(timeout)
             self._now += time.monotonic() - began
             return ready
-        ready = poll(0)
-        if not ready and timeout != 0 and self._idle(timeout):
+        ready = poll(LOOK_S if self.has_files and timeout != 0 else 0)
+        if not ready and (timeout != 0 or not self.is_shared) and self._idle(timeout):
             return ready
         if not ready and timeout is None and not self.is_stuck():
             return poll(None)  # one of the user's threads will wake it
