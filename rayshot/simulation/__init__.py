@@ -14,8 +14,10 @@ run. A failure reports its seed and its choices, and prints its story, one line 
         failure, story     the error of a run that broke a promise; events as words
     bodies/   what a process or a driver contains; the world does not look inside
         application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
-        actor_process, actor_driver     a user's actor, in a Cell; the test, which sends as a driver
+        actor_process, actor_port       a user's actor, in a Cell; what it sends
+        actor_driver                    the test, which sends as a driver
         suspension, strand       how a handler waits for another actor
+        interleaving             handlers of one actor that run at once
         world_snapshot, future, virtual_loop    the contents of records; answers to come; the loop of async handlers
     actors/   a world of a user's actors
         network, recovery    which exist, their snapshots; rollback, take-over, deadlines

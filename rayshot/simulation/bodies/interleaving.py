@@ -33,7 +33,7 @@ class Answers(Protocol):
         """The loop has nothing to do while one handler runs."""
 
 
-class Server(Protocol):
+class Interleaved(Protocol):
     """The actor whose handlers run at once; see SimulatedActor."""
 
     world: ActorSurroundings
@@ -83,7 +83,7 @@ class SimulatedInterleaving:
     raised since somebody looked here.
     """
 
-    def __init__(self, process: Server, answers: Answers) -> None:
+    def __init__(self, process: Interleaved, answers: Answers) -> None:
         self.failed: list[Failed] = []
         self._answers = answers
         self._process, self._cell = process, process.cell
