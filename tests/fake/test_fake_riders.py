@@ -12,6 +12,7 @@ from tests.fake.account import Account, new_gate
 from tests.fake.door import fake
 from tests.fake.schedule import Choices
 from tests.fake.system import actor, begin, process_of
+from tests.fake.workers import Server, Worker, end_of
 
 ITEMS = [*range(20)]
 
@@ -204,6 +205,23 @@ def test_a_call_that_brings_a_question_waits_no_longer_than_the_worker_has_somet
     assert process_of(cluster, "queue").channels.boarding._channel is None
     assert cluster.schedule.now_s < began_s + BOARDING_S
     assert not door.wait([asked], timeout=0)[0]
+
+
+@pytest.mark.parametrize(("askers", "handler_s", "most"), [(1, 0.004, 0.6), (4, 0.0002, 0.6), (4, 0.004, 0.95)])
+def test_answers_ride_unless_several_ask_one_whose_handlers_take_long(cluster, system, askers, handler_s, most):
+    """With one call for each question all answers ride, with two none does. `most` is the share of these two."""
+    server = Server.options(name="server").remote(handler_s)
+    workers = [Worker.options(name=f"w{number}").remote(server) for number in range(askers)]
+    door.get([worker.ask.remote() for worker in workers])
+    cluster.schedule.pass_s(1.0)
+    before, asked = cluster.counts["receive"], process_of(cluster, "server").cell.instance.asked
+    for worker in workers:
+        worker.work.tell(worker)
+    cluster.schedule.pass_s(2.0)
+    asked = process_of(cluster, "server").cell.instance.asked - asked
+    share = (cluster.counts["receive"] - before) / (2 * asked)
+    assert share <= most if most < 0.9 else share >= most
+    end_of(workers)
 
 
 def test_what_rode_is_in_the_snapshot_that_begins_before_its_ack(cluster, system):

@@ -26,6 +26,12 @@ from rayshot.runtime.wire.packets import Acks, PacketAnswer
 
 BOARDING_S = 0.005
 """Other batches for the actor wait meanwhile."""
+OTHERS_S, QUICK_S = 0.02, 0.001
+"""If another actor has asked so many seconds ago at most, answers ride only where they take no longer than QUICK_S: the
+questions of others wait meanwhile, and then the worker waits for them."""
+SLOWER, FORGOTTEN = 0.1, 0.01
+"""How much an answer that takes longer than those before says about the next ones, as a busy machine can delay each.
+And how much is forgotten with each question for whose answer no call waits: some time one does again, and shows it."""
 ACK_S = 0.02
 RIDER_BYTES_MAX = 64 << 10
 """Ray puts larger answers into its object store, which takes longer than a call."""
@@ -41,6 +47,12 @@ class Boarding:
         self._lock = lock
         self._changed = threading.Condition(lock)
         self._channel: RidingChannel | None = None
+        self._asker: RidingChannel | None = None
+        """Who has asked last."""
+        self._asker_since = 0.0
+        """Since when it is always the same one."""
+        self._takes_s = 0.0
+        """How long answers take that are not delayed."""
         self._owing: dict[RidingChannel, float] = {}
         """Channels with acks, and when to look whether they have left."""
         self._owes = threading.Condition(lock)
@@ -54,13 +66,27 @@ class Boarding:
         self._changed.notify()
         return True
 
+    def pays(self, channel: "RidingChannel") -> bool:
+        """The receiver of `channel` has just asked. Whether its call may wait for what is for it."""
+        assert self._lock.locked()
+        now = time.monotonic()
+        if channel is not self._asker:
+            self._asker, self._asker_since = channel, now
+        if now >= self._asker_since + OTHERS_S or self._takes_s < QUICK_S:
+            return True
+        self._takes_s *= 1 - FORGOTTEN
+        return False
+
     def await_batch(self, channel: "RidingChannel") -> None:
         """The receiver of `channel` has just asked: wait for what is for it."""
         assert self._lock.locked()
         self._channel = channel
-        until = time.monotonic() + BOARDING_S
-        while self._channel is not None and not channel.fits_rider and (left := until - time.monotonic()) > 0:
+        began = now = time.monotonic()
+        while self._channel is not None and not channel.fits_rider and (left := began + BOARDING_S - now) > 0:
             self._changed.wait(left)
+            now = time.monotonic()
+        longer_s = now - began - self._takes_s
+        self._takes_s += longer_s * (SLOWER if longer_s > 0 else 1)
         self._channel = None
 
     def close(self) -> None:

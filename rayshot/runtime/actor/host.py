@@ -198,7 +198,7 @@ class Host(Answering):
             idle = runner.idle
             batch, may_ride, answer = self.take_packet(process, packet, slots)
             back = channels.out.get(batch.sender)
-            waits = idle and may_ride and back is not None
+            waits = idle and may_ride and back is not None and channels.boarding.pays(back)
             rider = back.rider(batch.first) if waits and back is not None else b""
         if idle and not waits:
             time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
