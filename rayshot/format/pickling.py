@@ -315,7 +315,8 @@ def slot(index: int) -> Any:
     if not _own.slots:
         raise pickle.UnpicklingError("a message holds an ObjectRef, or what failed, and is read without Ray")
     found = _own.slots[index]
-    if found.kind == OBJECT and found.reference is not None:
+    if found.kind == OBJECT:
+        found.reference = found.reference or _load_stored(OBJECT, found.content)  # a state may hold it: see LoopState
         return found.reference
     content = found.content
     if isinstance(content, StoredValue):

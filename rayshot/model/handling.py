@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.format.codec import Codec
-from rayshot.format.slots import Slot
+from rayshot.format.slots import OBJECT, Slot
 from rayshot.model.calls import EXPIRE, LoopBegunAnew, Question
 from rayshot.model.child_names import ChildNames
 
@@ -17,7 +17,7 @@ class LoopState:
     `children` counts the names that it gave to anonymous actors. `asks` is the method that is called for each pass; ""
     if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
     pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
-    time. `slots` are values beside the message; a state has them inside.
+    time. `slots` lie beside the message: a state has the values inside of it, and `references` by their places.
     """
 
     sender: str
@@ -40,14 +40,17 @@ class LoopState:
         message = codec.filled(self.message, self.slots) if self.slots else self.message
         of = {"sender": self.sender, "number": self.number, "message": message, "children": self.children}
         due_in = None if self.due is None else max(0.0, self.due - now)
-        return {**of, "asks": self.asks, "question": self.question, "due_in": due_in}
+        references = {place: slot.reference for place, slot in enumerate(self.slots) if slot.kind == OBJECT}
+        beside = {"references": references} if references else {}
+        return {**of, "asks": self.asks, "question": self.question, "due_in": due_in, **beside}
 
     @classmethod
     def read(cls, recorded: Mapping[str, Any], now: float) -> "LoopState":
         """What `recorded` gave."""
         fields = dict(recorded)
-        due_in = fields.pop("due_in")
-        return cls(**fields, due=None if due_in is None else now + due_in)
+        due_in, references = fields.pop("due_in"), fields.pop("references", {})
+        slots = tuple(Slot(OBJECT, references.get(place)) for place in range(max(references, default=-1) + 1))
+        return cls(**fields, due=None if due_in is None else now + due_in, slots=slots)
 
 
 class Handling:

@@ -98,7 +98,12 @@ class Reference:
 
     def __reduce__(self):
         Present.cluster.values[self.value.number] = self.value
-        return _received, (self.value.number,)
+        return Reference.received, (self.value.number,)  # rayshot looks for the name of the class
+
+    @staticmethod
+    def received(number):
+        """As the process holds it that acts now."""
+        return Reference(Present.cluster.values[number], schedule().current.run)
 
     def __eq__(self, other):
         return isinstance(other, Reference) and other.value is self.value
@@ -108,10 +113,6 @@ class Reference:
 
     def __repr__(self):
         return f"Reference({self.value.number})"
-
-
-def _received(number):
-    return Reference(Present.cluster.values[number], schedule().current.run)
 
 
 def await_values(values, count, timeout_s):

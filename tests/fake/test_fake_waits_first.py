@@ -192,3 +192,25 @@ def test_a_snapshot_right_behind_a_restore_has_those_that_are_not_begun_anew_yet
     desk.open.tell()
     door.get(waits)
     assert read(desk) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("lives", [2, 3])
+@pytest.mark.parametrize("first", ["waits", "in flight"])
+def test_references_inside_an_argument_are_held_as_references(cluster, system, desk, lives, first):
+    """`first`: what the first snapshot has of the message; those of later lives come right behind the restore."""
+    if first == "in flight":
+        process_of(cluster, "desk").channels.mailbox.take = lambda _limits: None
+    desk.through_good_helper.tell({"large": bytes(2 << 20), "one": door.put("a"), "two": [door.put("b")]})
+    cluster.settle()
+    snapshot = system.snapshot()
+    assert snapshot.verify().sound
+    assert snapshot.in_flight == (first == "in flight")
+    go_back(cluster, system, 2)
+    for life in range(3, lives + 1):
+        for _ in range(2):
+            system.snapshot()
+        go_back(cluster, system, life)
+    desk.open.tell()
+    cluster.settle()
+    (found,) = instance(cluster).got
+    assert (len(found["large"]), door.get(found["one"]), door.get(found["two"][0])) == (2 << 20, "a", "b")

@@ -28,6 +28,9 @@ class Samples:
             self.changed.notify_all()
             return self.items.popleft()
 
+    async def count_waiting(self):
+        return len(self.changed._waiters)
+
 
 @rayshot.actor(max_concurrency=4)
 class Producer:

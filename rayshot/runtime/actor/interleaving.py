@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 from rayshot.format.codec import method_of
-from rayshot.format.slots import LARGE, VALUE
 from rayshot.model.calls import LoopBegunAnew, LoopEnded
 from rayshot.model.handling import Handling, LoopState
 from rayshot.model.loop_tasks import handling_here
@@ -19,9 +18,6 @@ TURNS_TO_REST, TURNS_TO_REST_MAX = 3, 1000
 
 A parked handler whose wait is over goes on meanwhile; of those at a barrier one goes on behind the other.
 """
-
-_INSIDE = frozenset({VALUE, LARGE})
-"""What lies beside a message of these kinds can be inside it. A reference that stays one cannot."""
 
 Message = tuple[Handling, list[Any]]
 
@@ -196,7 +192,7 @@ class Interleaving:
         fields, sender = next(self._messages), mailbox.current.sender
         number = mailbox.position + 1
         handling = cell.new_handling(sender, number, mailbox.slots.pop((sender, number), ()))
-        if method_of(fields) in cell.parking.methods and all(slot.kind in _INSIDE for slot in handling.slots):
+        if method_of(fields) in cell.parking.methods:
             handling.message = mailbox.current_message(number)
         mailbox.position = number
         if number == mailbox.current.frame.last:
