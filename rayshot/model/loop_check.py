@@ -18,6 +18,7 @@ _ITERATES = frozenset({"FOR_ITER", "GET_ANEXT"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
+_ENDS = _LEAVES - {"RERAISE"}  # that is what Python itself does behind a `with` or an `except`
 _JUMPS_AWAY = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"})
 _JUMPS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 _BEGINS_NEXT = "EXTENDED_ARG"
@@ -202,6 +203,28 @@ def has_loop(user_class: type, method: str) -> bool:
     """Whether a method of a class has a loop over `rayshot.loop`. Raises as `loop_heads`."""
     code = getattr(getattr(user_class, method, None), "__code__", None)
     return code is not None and bool(loop_heads(code))
+
+
+@cache
+def _is_endless(code: CodeType) -> bool:
+    flow = Flow(code)
+    for head in loop_heads(code):
+        end = flow.end_of_for(head.at)  # where nothing leads but a `break`: rayshot.loop itself has no end
+        body, ways = {*flow.after[head.at]} - {end}, [*flow.after]
+        ways[head.at] = []
+        if flow.instructions[head.at].opname != "FOR_ITER":
+            ways[end] = []
+        for first in tuple(body):
+            body |= reached(first, ways)
+        if _ENDS.isdisjoint(flow.instructions[index].opname for index in body):
+            return True
+    return False
+
+
+def has_endless_loop(user_class: type, method: str) -> bool:
+    """Whether a method of a class never ends once it loops: no `break`, `return` or `raise` leads out of its loop."""
+    code = getattr(getattr(user_class, method, None), "__code__", None)
+    return code is not None and _is_endless(code)
 
 
 def check_loop(user_class: type, method: str, actor: str) -> None:

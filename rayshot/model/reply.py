@@ -9,10 +9,12 @@ from typing import Any
 from weakref import ref
 
 from rayshot.errors import AnswerTimedOut, ConfigError, NotAnObjectRef, OutsideHandler, RayshotError, WaitsForHandler
+from rayshot.format.codec import method_of_encoded
 from rayshot.format.pickling import is_dumping_state
 from rayshot.model.calls import Continuation, Gathering, OpenCall, Question, Unanswered
 from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
+from rayshot.model.loop_check import has_endless_loop
 
 
 class Reply(Unanswered):
@@ -53,13 +55,15 @@ class Reply(Unanswered):
             on_error: a bound method of this actor.
 
         Raises OutsideHandler on a thread that runs no handlers, and for a call that such a thread made; ConfigError for
-        a second continuation, and for one that is given after the handler has waited or ended.
+        a second continuation, for one that is given after the handler has waited or ended, and in a `rayshot.loop` that
+        nothing ends, where it would never be handled.
         """
         cell, call = self._here(), self._call
         if call is None or call.call_id is not None or call not in cell.open_calls:
             raise ConfigError(
                 "a reply has one continuation, named in the handler that made the call, before the handler waits"
             )
+        _refuse_in_endless_loop(cell)
         on_error_name = None if on_error is None else cell.own_method(on_error)
         continuation = Continuation(cell.own_method(method), on_error_name, context, self.callee)
         call.call_id = cell.await_reply(continuation)
@@ -174,6 +178,7 @@ class SeveralReplies:
         cell = cells.pop() if cells else None
         if cell is None:
             raise ConfigError("gather got no replies: give it one at least, or call the method yourself")
+        _refuse_in_endless_loop(cell)
         names = cell.own_method(method), None if on_error is None else cell.own_method(on_error)
         if any(reply.question is not None for reply in self._replies):
             raise ConfigError("replies are gathered once, in the handler that made the calls, before it waits")
@@ -181,6 +186,16 @@ class SeveralReplies:
             reply.become_question(cell)
         questions = tuple(reply.question for reply in self._replies if reply.question is not None)
         cell.gatherings.append(Gathering(questions, {one.call_id for one in questions}, *names, context))
+
+
+def _refuse_in_endless_loop(cell: Cell) -> None:
+    """Raise ConfigError if what comes next could never begin: it waits for the end of a loop that has none."""
+    loop, cls = cell.now.loop, type(cell.instance)
+    if loop is not None and cell.at_once == 1 and has_endless_loop(cls, method := method_of_encoded(loop.message)):
+        raise ConfigError(
+            f"{cls.__qualname__}.{method} loops without an end, and what comes next is handled behind it, so never: "
+            "wait with rayshot.get(reply) or `await reply`, or give an async class max_concurrency"
+        )
 
 
 def gather(replies: Iterable[Reply]) -> SeveralReplies:

@@ -321,6 +321,16 @@ class Pump(Trainer):
             if len(self.trained) in {1, 300}:
                 self.rollouts.actor.qsize.remote().then(self.note)
 
+    def then_for_ever(self):
+        for rollout in rayshot.loop(self.rollouts.get):
+            self.trained.append(rollout)
+            self.rollouts.actor.qsize.remote().then(self.note)
+
+    def gather_for_ever(self):
+        for rollout in rayshot.loop(self.rollouts.get):
+            self.trained.append(rollout)
+            rayshot.gather([self.rollouts.actor.qsize.remote()]).then(self.note)
+
     def read_news(self):
         return self.size
 
@@ -411,6 +421,19 @@ def test_a_continuation_that_loops_is_refused_with_what_to_do(cluster, system, r
     cluster.settle()
     (letter,) = system.dead_letters()
     assert "is an answer: a restore begins with that. Put the loop into the method that others call" in letter.error
+
+
+@pytest.mark.parametrize("how", ["then", "gather"])
+def test_a_continuation_that_would_wait_for_the_end_of_an_endless_loop_is_refused(cluster, system, rollouts, how):
+    pump = pump_of(cluster, rollouts)
+    getattr(pump, f"{how}_for_ever").tell()
+    rollouts.put(1)
+    cluster.settle()
+    (letter,) = system.dead_letters()
+    assert (
+        f"Pump.{how}_for_ever loops without an end, and what comes next is handled behind it, so never" in letter.error
+    )
+    assert read(pump) == [1]
 
 
 def test_what_a_while_around_a_loop_does_behind_it_is_done_once_wherever_it_goes_back_to(cluster, system, rollouts):

@@ -4,7 +4,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import LoopNotRepeatable
-from rayshot.model.loop_check import loop_heads
+from rayshot.model.loop_check import has_endless_loop, loop_heads
 
 loop = getattr(rayshot, "loop", None)
 
@@ -245,3 +245,71 @@ def another_loop(self, loop):
 @pytest.mark.parametrize("method", [nothing, another_loop, comprehend], ids=lambda one: one.__name__)
 def test_a_method_without_a_loop_has_none(method):
     assert loop_heads(method.__code__) == ()
+
+
+class Loops:
+    """Methods whose loops end, and others."""
+
+    def never(self):
+        for item in rayshot.loop(self.queue.get):
+            for one in item:
+                if one:
+                    break
+                self.got.append([each for each in one])  # noqa: C416 - a loop of its own
+            if not item:
+                continue
+            try:
+                self.go(item)
+            except ValueError:
+                self.got.clear()
+
+    async def never_async(self):
+        async for item in rayshot.loop(self.queue.get):
+            async with self.lock:
+                await self.go(item)
+
+    def never_in_while(self):
+        while self.rounds:
+            for _ in rayshot.loop():
+                self.got.append(1)
+
+    def ends_by_break(self):
+        for item in rayshot.loop(self.queue.get):
+            with self.lock:
+                if item is None:
+                    break
+
+    def ends_by_return(self):
+        for item in rayshot.loop(self.queue.get):
+            if item is None:
+                return
+
+    def ends_in_except(self):
+        for item in rayshot.loop(self.queue.get):
+            try:
+                self.go(item)
+            except ValueError:
+                break
+
+    async def ends_in_except_async(self):
+        async for item in rayshot.loop(self.queue.get):
+            try:
+                await self.go(item)
+            except ValueError:
+                break
+
+    async def ends_by_raise(self):
+        async for item in rayshot.loop(self.queue.get):
+            if item is None:
+                raise ValueError
+
+    def has_none(self):
+        for item in self.got:
+            self.go(item)
+
+
+def test_a_loop_that_nothing_in_its_body_ends_is_told_from_others():
+    methods = [name for name in vars(Loops) if not name.startswith("_")]
+    endless = {name for name in methods if has_endless_loop(Loops, name)}
+    assert endless == {name for name in methods if name.startswith("never")}
+    assert not has_endless_loop(Loops, "no_such_method")
