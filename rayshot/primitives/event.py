@@ -8,7 +8,7 @@ from typing import Any
 from rayshot.model.actor_class import actor
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
-from rayshot.primitives.waiters import Waiters
+from rayshot.primitives.waiters import Waiters, seconds_of
 
 
 @actor
@@ -65,9 +65,13 @@ class Event:
 
     @answers("wait", bool)
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the flag is set, for `timeout` seconds at most; returns whether it is."""
-        return bool(result_of(self.actor.wait.remote(timeout)))
+        """Wait until the flag is set, for `timeout` seconds at most; returns whether it is. ValueError for NaN."""
+        return bool(result_of(self._wait(timeout)))
 
     async def wait_async(self, timeout: float | None = None) -> bool:
         """As `wait`, in a coroutine."""
-        return bool(await self.actor.wait.remote(timeout))
+        return bool(await self._wait(timeout))
+
+    def _wait(self, timeout: float | None) -> Any:
+        in_time = timeout is None or not timeout < 0  # as threading's: below 0 it does not wait
+        return self.actor.wait.remote(seconds_of(timeout) if in_time else 0)

@@ -8,14 +8,13 @@ import queue
 import sys
 from collections import deque
 from collections.abc import Iterable
-from math import inf
 from typing import Any
 
 from rayshot.model.actor_class import actor
 from rayshot.model.handle import ActorHandle
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
-from rayshot.primitives.waiters import Waiters
+from rayshot.primitives.waiters import Waiters, seconds_of
 
 NOTHING = False, None
 """The answer to a getter that gets nothing; others get `(True, item)`."""
@@ -109,15 +108,21 @@ class Queue:
     Who waits in `get` or `put` inside a handler waits as with `rayshot.get`: no snapshot can hold its actor meanwhile.
     At the top of a loop use `rayshot.loop(queue.get)`, and with many calls at a time `queue.actor.get.remote()`.
 
+    Whose process is killed while it waits takes nothing once that is noticed. Of a program, a task or a plain actor
+    this takes up to three seconds; an item that comes sooner still goes to it, and is lost, as with Ray's class.
+
     Args:
         maxsize: how many items have room; 0 or less: any number.
         actor_options: options of the queue's actor, as `name` and `num_cpus`.
 
     Errors are those of Ray's class: `ray.util.queue.Empty` and `Full`, which are `queue.Empty` and `queue.Full`;
-    ValueError for a timeout below 0. `actor` is the handle of the queue's actor; None behind `shutdown`.
+    ValueError for a timeout below 0; TypeError for a maxsize or timeout that is no number. `actor` is the handle of the
+    queue's actor; None behind `shutdown`.
     """
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
+        if not isinstance(maxsize, int | float):
+            raise TypeError(f"maxsize is {maxsize!r}, not a number")
         self.maxsize = maxsize
         self.actor: ActorHandle | None = QueueActor.options(**(actor_options or {})).remote(maxsize)  # type: ignore[attr-defined]
 
@@ -202,18 +207,12 @@ class Queue:
     def _put(self, item: Any, timeout: float | None, *, block: bool) -> Any:
         if not block:
             return self._actor.put_nowait.remote(item)
-        return self._actor.put.remote(item, _checked(timeout))
+        return self._actor.put.remote(item, seconds_of(timeout))
 
     def _get(self, timeout: float | None, *, block: bool) -> Any:
         if not block:
             return self._actor.get_nowait.remote()
-        return self._actor.get.remote(_checked(timeout))
-
-
-def _checked(timeout: float | None) -> float | None:
-    if timeout is not None and not timeout >= 0:  # as NaN is not
-        raise ValueError(f"timeout is {timeout}, not at least 0")
-    return None if timeout == inf else timeout
+        return self._actor.get.remote(seconds_of(timeout))
 
 
 def _check_put(was_added: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from rayshot.model.actor_class import actor
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
-from rayshot.primitives.waiters import Waiters
+from rayshot.primitives.waiters import Waiters, seconds_of
 
 
 @actor
@@ -62,6 +62,7 @@ class Semaphore:
     """
 
     def __init__(self, value: int = 1, actor_options: dict[str, Any] | None = None) -> None:
+        _check_whole(value)
         if value < 0:
             raise ValueError(f"a semaphore has {value} places, not at least 0")
         self.actor = SemaphoreActor.options(**(actor_options or {})).remote(value, self._most())  # type: ignore[attr-defined]
@@ -71,7 +72,11 @@ class Semaphore:
 
     @answers("acquire", bool)
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Take a place. Waits for one, for `timeout` seconds at most; returns whether there was one in time."""
+        """Take a place; returns whether there was one in time.
+
+        Waits for one, for `timeout` seconds at most; None and -1: as long as it takes. Raises ValueError for another
+        one below 0.
+        """
         return bool(result_of(self._acquire(timeout, blocking=blocking)))
 
     async def acquire_async(self, timeout: float | None = None) -> bool:
@@ -79,7 +84,7 @@ class Semaphore:
         return bool(await self._acquire(timeout, blocking=True))
 
     def release(self, n: int = 1) -> None:
-        """Give `n` places back, at least 1. Raises ValueError; RuntimeError if a lock was not held."""
+        """Give `n` places back, at least 1. Raises ValueError, TypeError; RuntimeError if a lock was not held."""
         result_of(self._release(n))
 
     async def release_async(self, n: int = 1) -> None:
@@ -87,6 +92,7 @@ class Semaphore:
         await self._release(n)
 
     def _release(self, n: int) -> Any:
+        _check_whole(n)
         if n < 1:
             raise ValueError(f"{n} places are given back, not at least 1")
         return self.actor.release.remote(n)
@@ -96,9 +102,7 @@ class Semaphore:
             raise ValueError(f"timeout={timeout!r} does not go with blocking=False")
         if not blocking:
             return self.actor.acquire_nowait.remote()
-        if timeout is not None and timeout < 0:  # as threading's: wait as long as it takes
-            timeout = None
-        return self.actor.acquire.remote(timeout)
+        return self.actor.acquire.remote(None if timeout == -1 else seconds_of(timeout))
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -129,3 +133,8 @@ class Lock(Semaphore):
     def locked(self) -> bool:
         """Whether it is held."""
         return not result_of(self.actor.free.remote())
+
+
+def _check_whole(places: int) -> None:
+    if not isinstance(places, int):
+        raise TypeError(f"give a whole number of places, not {places!r}")

@@ -4,6 +4,19 @@ from collections import deque
 from typing import Any
 
 from rayshot.model.later_answer import LaterAnswer, answer_later
+from rayshot.model.timer import AFTER_S_MAX
+
+
+def seconds_of(timeout: float | None) -> float | None:
+    """How long a call with this time-out waits; None: as long as it takes, as for more than AFTER_S_MAX.
+
+    Raises ValueError for one below 0 or NaN, TypeError for what is no number.
+    """
+    if timeout is None:
+        return None
+    if not timeout >= 0:  # as NaN is not
+        raise ValueError(f"timeout is {timeout}, not at least 0")
+    return None if timeout > AFTER_S_MAX else timeout
 
 
 class Waiters:

@@ -8,6 +8,7 @@ from rayshot.errors import ActorExited
 from rayshot.primitives import queue as primitives_queue
 from rayshot.primitives.queue import QueueActor
 from rayshot.runtime.door import door
+from tests.fake.looping import Trainer
 from tests.fake.system import actor, await_life, read
 
 
@@ -176,6 +177,21 @@ def test_an_item_goes_to_the_next_one_if_the_first_is_gone(cluster, system):
     assert reply is not None
 
 
+def test_who_has_ended_in_the_cut_takes_nothing_behind_a_rollback(cluster, system):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    trainer = Trainer.options(name="trainer").remote(queue)
+    trainer.fit.tell()
+    cluster.settle()
+    rayshot.kill(trainer)
+    cluster.settle()
+    assert "trainer" in system.snapshot().manifest.ended
+    assert instance(cluster, "queue").getters, "its question is in the cut"
+    cluster.die(actor(cluster, "queue"))
+    await_life(cluster, system, 2)
+    queue.put("a")
+    assert (queue.size(), system.dead_letters()) == (1, [])
+
+
 def test_a_lock_is_held_by_one_and_waited_for_in_order(cluster, system):
     lock, opened = rayshot.Lock(), rayshot.Event()
     first, second = worker("first", lock, opened), worker("second", lock, opened)
@@ -296,14 +312,47 @@ def test_who_polls_leaves_nothing_in_the_state(cluster, system):
     assert len(instance(cluster, "queue").putters) <= 1
 
 
+NAN, INF = float("nan"), float("inf")
+
+
 def test_wrong_arguments_are_refused_as_threading_refuses_them(system):
-    semaphore, queue = rayshot.Semaphore(1), rayshot.Queue()
+    semaphore, queue, event = rayshot.Semaphore(1), rayshot.Queue(), rayshot.Event()
     for wrong in (
+        lambda: rayshot.Semaphore(-1),
         lambda: semaphore.release(0),
         lambda: semaphore.acquire(blocking=False, timeout=3),
-        lambda: queue.get(timeout=float("nan")),
+        lambda: semaphore.acquire(timeout=-0.5),
+        lambda: semaphore.acquire(timeout=NAN),
+        lambda: event.wait(timeout=NAN),
+        lambda: queue.get(timeout=NAN),
     ):
         with pytest.raises(ValueError, match=r"not at least|does not go with"):
             wrong()
-    queue.put(1, timeout=float("inf"))
-    assert queue.get(timeout=float("inf")) == 1
+    for wrong in (
+        lambda: rayshot.Semaphore(1.5),
+        lambda: semaphore.release(NAN),
+        lambda: semaphore.acquire(timeout="1"),
+        lambda: rayshot.Queue("3"),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+@pytest.mark.parametrize("timeout", [INF, 1e10])
+def test_a_time_out_may_be_longer_than_a_timer_can_last(system, timeout):
+    semaphore, queue, event = rayshot.Semaphore(1), rayshot.Queue(), rayshot.Event()
+    event.set()
+    queue.put(1, timeout=timeout)
+    assert queue.get(timeout=timeout) == 1
+    assert semaphore.acquire(timeout=timeout)
+    assert event.wait(timeout=timeout)
+
+
+def test_a_lock_waits_for_ever_at_minus_one_and_an_event_does_not_wait_below_zero(cluster, system):
+    lock, event = rayshot.Lock(actor_options={"name": "lock"}), rayshot.Event()
+    waiting = worker("waiting", lock)
+    assert lock.acquire(timeout=-1)
+    waiting.do.tell("acquire", timeout=-1)
+    cluster.settle()
+    assert len(instance(cluster, "lock").waiters) == 1
+    assert not event.wait(timeout=-1)

@@ -33,7 +33,8 @@ class LoadPlan:
     `folder` is the folder of its chunks in the storage; the chunks are bound to `system`. `snapshot` is the snapshot of
     which this is a part. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of
     its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of the messages in flight to it, in
-    order; `slots` holds the objects beside these messages. `ended` are the senders that ended before the cut.
+    order; `slots` holds the objects beside these messages. `ended` are the actors that ended before the cut, also those
+    whose channels it does not have, as they are empty.
 
     `version` is the version of the class that recorded the state. `names` says what replaces moved globals in its
     pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on. `drivers`
@@ -80,14 +81,15 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
     for letter in plan.dead_letters:
         process.channels.dead_letters.add(letter)
     with process.runner.lock:
-        restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, plan.ended)
+        senders_ended = plan.ended & plan.arrived.keys()
+        restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, senders_ended)
         process.runner.handle(restored)
         if process.tracing.tracer is not None:
             process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.channels.mailbox.processed.update(plan.received)
         received = {name: m for name, m in plan.received.items() if is_driver(name)}
         process.outcomes.go_on_from(plan.snapshot, received, before)
-        process.cell.owed.forget(process.cell.owed.to_drivers.keys() - plan.drivers)
+        process.cell.owed.forget((process.cell.owed.to_drivers.keys() - plan.drivers) | plan.ended)
         past = [driver for driver in plan.arrived if is_driver(driver) and driver not in plan.drivers]
         for driver in past:
             process.dead_drivers.close(driver)

@@ -40,7 +40,7 @@ def make_plans(
             if channel.slots:
                 slots[channel.receiver][channel.sender] = channel.slots
             needed[channel.receiver] += channel.all_blobs()
-    plans = {}
+    plans, ended = {}, frozenset(manifest.ended)
     for actor in manifest.actors:
         if actor.state is not None:
             needed[actor.name] += [actor.state.stream, *actor.state.buffers]
@@ -57,7 +57,7 @@ def make_plans(
             received[actor.name],
             mailbox[actor.name],
             slots[actor.name],
-            frozenset(manifest.ended) & arrived[actor.name].keys(),
+            ended,
             actor.version,
             fitted.names,
             fitted.letters.get(actor.name, ()),
