@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Self
 
-from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler
+from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler, WaitsForHandler
 from rayshot.format.codec import method_of
 from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
@@ -14,6 +14,7 @@ from rayshot.model.handle import Method
 from rayshot.model.handling import LoopState
 from rayshot.model.loop_calls import ANSWER_OF
 from rayshot.model.loop_check import loop_heads
+from rayshot.model.timer import AFTER_S_MAX, is_time
 
 Read = Callable[[Any], Any]
 
@@ -67,6 +68,12 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
             raise LoopNotRepeatable(
                 f"{where}: other handlers of this actor run between the passes, so write the method as `async def`, "
                 "and `async for item in rayshot.loop(...):`"
+            )
+        if self.method is not None and self.method.receiver == cell.name and cell.at_once == 1:
+            raise WaitsForHandler(
+                f"{where}: actor {cell.name!r} waits for its own .{self.method.name}, and handles nothing else while "
+                "it loops: call the method directly, in the body of `for _ in rayshot.loop():`",
+                actor=cell.name,
             )
         message = cell.port.message_now() if cell.now.loop is None else cell.now.loop.message
         if message is None:
@@ -161,22 +168,25 @@ def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) 
     the method gets ActorExited.
 
     Raises ConfigError for another `call` or `every`. Where the loop is used: LoopNotRepeatable, which names the line;
-    what the call raised; ActorExited if the called actor has ended; OutsideHandler.
+    what the call raised; ActorExited if the called actor has ended; WaitsForHandler for a method of the actor itself,
+    unless its handlers run at once; OutsideHandler.
     """
     if call is None:
-        if every is not None and not 0 <= every < float("inf"):
-            raise ConfigError(f"rayshot.loop(every={every!r}): give seconds, 0 or more")
+        if every is not None and not is_time(every):
+            raise ConfigError(f"rayshot.loop(every={every!r}): give seconds, 0 or more, at most {AFTER_S_MAX:g}")
         return Loop(None, _as_it_is, every)
     if every is not None:
         raise ConfigError("rayshot.loop takes a call or `every`, not both")
     if isinstance(call, Method):
         return Loop(call, _as_it_is, None)
-    if (found := getattr(call, ANSWER_OF, None)) is None:
+    owner, found = getattr(call, "__self__", None), getattr(call, ANSWER_OF, None)
+    if owner is None or found is None:
         raise ConfigError(
             f"rayshot.loop({call!r}): give a method of a handle, or get, acquire or wait of a Queue, Lock, Semaphore "
             "or Event, without calling it"
         )
-    owner = call.__self__  # type: ignore[attr-defined]  # it is a method of one of these objects
+    if owner.actor is None:
+        raise ConfigError(f"rayshot.loop({call!r}): this queue was shut down")
     method, read = found
     return Loop(getattr(owner.actor, method), read, None)
 

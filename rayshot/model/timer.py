@@ -11,6 +11,14 @@ AFTER_S_MAX = 10 * 365.25 * 86400.0
 log = logging.getLogger("rayshot")
 
 
+def is_time(seconds: Any) -> bool:
+    """Whether something can be due in so many seconds."""
+    try:
+        return bool(0.0 <= seconds + 0.0 <= AFTER_S_MAX)  # NaN is not
+    except TypeError:  # no number
+        return False
+
+
 class Timer:
     """A message from an actor to itself, due at `due` by the cell's clock."""
 
@@ -38,14 +46,10 @@ class Timers(list[Timer]):
 
     def set(self, seconds: float, method: str, args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
-        try:
-            due, fits = self._clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
-        except TypeError:  # no number
-            fits = False
-        if not fits:
+        if not is_time(seconds):
             raise ConfigError(f"a timer cannot be due in {seconds!r} seconds: give 0 or more, at most {AFTER_S_MAX:g}")
         self._codec().tell(method, args)
-        self.append(Timer(due, method, args))
+        self.append(Timer(self._clock() + seconds, method, args))
 
     def next_due(self) -> float | None:
         """When the next timer is due; None if none is set."""

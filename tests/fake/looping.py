@@ -97,8 +97,17 @@ class Trainer:
     def not_in_for(self):
         return next(iter(rayshot.loop(self.rollouts.get)))
 
-    def wrong(self, what):
-        rayshot.loop(*what)
+    def wrong(self, what, **named):
+        rayshot.loop(*what, **named)
+
+    def wait_for_itself(self, me):
+        for self.begun in rayshot.loop(me.read):
+            pass
+
+    def fit_behind_its_end(self):
+        self.rollouts.shutdown()
+        for _ in rayshot.loop(self.rollouts.get):
+            pass
 
     def read(self):
         return self.trained
