@@ -269,7 +269,8 @@ class OutsideRefused(CodeMismatch):
 class MigrationFailed(Incompatible):
     """A class's `migrate` did not migrate a recorded state to the class's version.
 
-    Or the state has a method between two passes of its `rayshot.loop`, and the class has no such loop there.
+    Or the state has a method between two passes of its `rayshot.loop`, and the class has no such loop there; or it has
+    handlers that wait, and `max_concurrency=1` has no place for them.
     """
 
 

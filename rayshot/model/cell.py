@@ -27,7 +27,7 @@ from rayshot.model.port import CellPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.model.timer import Timers
 from rayshot.model.versions import migrate
-from rayshot.model.waits_first import locked_in, may_park, watching
+from rayshot.model.waits_first import check_places, locked_in, may_park, watching
 from rayshot.protocol.identity import label_of
 
 log = logging.getLogger("rayshot")
@@ -485,7 +485,8 @@ class Cell:
         if (loop := state.get("loop")) is not None:
             check_loop(type(self.instance), method_of_encoded(loop["message"]), self.name)
             self.now.loop = LoopState.read(loop, now)
-        for one in state.get("parked", ()):
+        check_places(len(parked := state.get("parked", ())), self.at_once, self.name)
+        for one in parked:
             method = method_of_encoded(one["message"])
             if one["question"] is not None or not hasattr(self.instance, method):
                 check_loop(type(self.instance), method, self.name)

@@ -4,18 +4,20 @@ import asyncio
 import dis
 import gc
 import inspect
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from functools import cache
 from types import CodeType, CoroutineType, MethodType
 from typing import Any, Protocol, Self, TypeVar
 
-from rayshot.errors import ConfigError, LoopNotRepeatable
+from rayshot.errors import ConfigError, LoopNotRepeatable, MigrationFailed
 from rayshot.model.event_loop import others
 from rayshot.model.handling import Handling, Parking
 from rayshot.model.loop_check import Flow, has_loop, reached
 from rayshot.model.loop_tasks import LOCKS, WAITS_OF_ASYNCIO
 
+log = logging.getLogger("rayshot")
 _MARK = "__rayshot_waits_first__"
 _CHANGES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "STORE_SLICE"}) | frozenset(
     {"DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "IMPORT_NAME", "BEFORE_WITH"}
@@ -31,7 +33,7 @@ _ENTERS, _LEAVES = 1, 2
 """What is awaited is the entry, or the exit, of an `async with`."""
 _ONLY_READ = frozenset({"all", "any", "bool", "isinstance", "len", "max", "min", "sorted", "sum", "super"})
 """Builtins that may be called before the wait: they change nothing."""
-_ONLY_ASK = frozenset({"empty", "full", "is_set", "locked", "monotonic", "qsize", "time"})
+_ONLY_ASK = frozenset({"empty", "full", "is_set", "locked", "monotonic", "qsize", "time", "timeout", "timeout_at"})
 """Methods, and functions of modules, that may too."""
 _WAITS = frozenset({"sleep", "wait", "wait_for"})
 """What has changed nothing when it is over: another wait behind it is a first one too."""
@@ -53,16 +55,16 @@ def waits_first(method: F) -> F:
                 await self.changed.wait()
 
     Raises ConfigError for what is not an `async def` function, and if something that could change the state stands
-    before its first `await`: a call, or setting an attribute or an item. If a message is sent there all the same, the
-    handler raises LoopNotRepeatable.
+    before its first `await`: a call, or setting an attribute or an item; it names the lines. If a message is sent there
+    all the same, the handler raises LoopNotRepeatable.
     """
-    if not inspect.iscoroutinefunction(method):
+    if not (inspect.isfunction(method) and inspect.iscoroutinefunction(method)):
         raise ConfigError(f"@rayshot.waits_first is for `async def` methods, not for {method!r}")
     if not first_waits(method.__code__):
         raise ConfigError(
             f"{method.__qualname__} is marked with @rayshot.waits_first, and something that could change the state "
-            "stands before its first `await`, or it has none: a restore begins it anew while it waits there. Do it "
-            "behind the wait"
+            f"stands before its first `await`{_lines_of_changes(method.__code__)}, or it has none: a restore begins it "
+            "anew while it waits there. Do it behind the wait"
         )
     setattr(method, _MARK, True)
     return method
@@ -85,6 +87,14 @@ def first_waits(code: CodeType) -> frozenset[int]:
     Nothing that could change a state may have run before one of them, not even in an earlier turn of a loop.
     """
     flow = Flow(code, raises=False)
+    before, changing = _until_changes(flow)
+    ways = _ways_behind(code)
+    behind = set[int]().union(*(reached(index, ways) for index in changing))
+    return _places(flow, (one for one in before - behind - changing if flow.instructions[one].opname == "YIELD_VALUE"))
+
+
+def _until_changes(flow: Flow) -> tuple[set[int], set[int]]:
+    """The instructions that may run before something may have changed, and those of them that may change it."""
     ends = frozenset(_ends_of_changing_waits(flow))
     awaited = _awaited_calls(flow)
     before, changing, left = {0}, set[int](), [0]
@@ -96,9 +106,14 @@ def first_waits(code: CodeType) -> frozenset[int]:
             following = set(flow.after[index]) - before
             before |= following
             left += following
-    ways = _ways_behind(code)
-    behind = set[int]().union(*(reached(index, ways) for index in changing))
-    return _places(flow, (one for one in before - behind - changing if flow.instructions[one].opname == "YIELD_VALUE"))
+    return before, changing
+
+
+def _lines_of_changes(code: CodeType) -> str:
+    flow = Flow(code, raises=False)
+    places = (flow.instructions[index].positions for index in _until_changes(flow)[1])
+    lines = sorted({place.lineno for place in places if place is not None and place.lineno is not None})
+    return f" ({code.co_filename}:{', '.join(map(str, lines))})" if lines else ""
 
 
 @cache
@@ -188,6 +203,22 @@ def locked_in(instance: object) -> list[str]:
         for name, one in getattr(instance, "__dict__", {}).items()
         if isinstance(one, asyncio.Lock) and one.locked()
     ]
+
+
+def check_places(parked: int, at_once: int, actor: str) -> None:
+    """A recorded state has so many handlers that wait, and `at_once` may run. Raises MigrationFailed if none may wait.
+
+    Of a state that leaves no place for another handler it warns only: an order to end begins one all the same, so that
+    a snapshot may have more of them than there are places.
+    """
+    if not parked or parked < at_once:
+        return
+    said = (
+        f"actor {actor!r}: in its state {parked} handlers wait, and max_concurrency={at_once} has no place for another"
+    )
+    if at_once == 1:
+        raise MigrationFailed(f"{said}: keep it at {parked + 1} or more until they have ended", actor=actor)
+    log.warning("%s: if one of them waits for another one, all wait for ever", said)
 
 
 class Parks(Protocol):

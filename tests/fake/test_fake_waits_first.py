@@ -6,8 +6,9 @@ import pytest
 
 import rayshot
 from rayshot.errors import LoopNotRepeatable
+from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.door import door
-from tests.fake.system import actor, await_life, process_of, read
+from tests.fake.system import actor, await_life, await_stop, process_of, read
 
 
 @rayshot.actor(capture="inline", max_concurrency=10)
@@ -77,6 +78,12 @@ class Desk:
     async def be_open(self):
         while not self.event.is_set():
             await self.event.wait()
+
+    @rayshot.waits_first
+    async def in_time(self, seconds):
+        async with asyncio.timeout(seconds):
+            await self.event.wait()
+        self.got.append(seconds)
 
     @rayshot.waits_first
     async def in_place(self):
@@ -214,3 +221,29 @@ def test_references_inside_an_argument_are_held_as_references(cluster, system, d
     cluster.settle()
     (found,) = instance(cluster).got
     assert (len(found["large"]), door.get(found["one"]), door.get(found["two"][0])) == (2 << 20, "a", "b")
+
+
+def test_who_waits_for_a_time_at_most_is_begun_anew_and_has_all_of_it_again(cluster, system, desk):
+    """As with asyncio.wait_for: the clock of the loop is no part of a state."""
+    waiting = [desk.in_time.remote(seconds) for seconds in (3, 60)]
+    cluster.schedule.pass_s(2.0)
+    assert len(process_of(cluster, "desk").cell.parking.handlers) == 2
+    system.snapshot()
+    go_back(cluster, system, 2)
+    cluster.schedule.pass_s(2.0)
+    assert not door.wait(waiting, timeout=0)[0]
+    cluster.schedule.pass_s(2.0)
+    with pytest.raises(TimeoutError):
+        door.get(waiting[0])
+    desk.open.tell()
+    door.get(waiting[1])
+    assert read(desk) == [60]
+
+
+def test_a_state_with_handlers_that_wait_is_refused_where_none_can(cluster, system, desk, monkeypatch):
+    desk.meet.tell(1)
+    cluster.settle()
+    system.snapshot()
+    monkeypatch.setattr(ActorSpecification, "at_once", 1)
+    cluster.die(actor(cluster, "other"))
+    assert "in its state 1 handlers wait, and max_concurrency=1" in await_stop(cluster, system)

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
 import rayshot
-from rayshot.errors import ConfigError
-from rayshot.model.waits_first import first_waits
+from rayshot.errors import ConfigError, MigrationFailed
+from rayshot.model.waits_first import check_places, first_waits
 
 
 class Shapes:
@@ -32,6 +33,12 @@ class Shapes:
     async def in_time(self):
         await asyncio.wait_for(self.event.wait(), self.seconds)
         self.done += 1
+
+    async def in_time_of_a_block(self):
+        async with asyncio.timeout(self.seconds), self.lock:
+            while not self.items:
+                await self.changed.wait()
+            return self.items.popleft()
 
     async def one_of_two(self):
         if self.first:
@@ -161,9 +168,28 @@ def test_behind_what_may_have_changed_the_state_no_wait_is_a_first_one(method):
     assert len(first_waits(method.__code__)) == 1
 
 
-def test_a_plain_function_may_not():
+def test_the_lines_of_what_may_have_changed_the_state_are_named():
+    first = Wrong.counts_above.__code__.co_firstlineno + 1
+    with pytest.raises(ConfigError, match=rf"first `await` \({__file__}:{first}\), or it has none"):
+        rayshot.waits_first(Wrong.counts_above)
+    with pytest.raises(ConfigError, match=r"first `await`, or it has none"):
+        rayshot.waits_first(Wrong.waits_for_nothing)
+
+
+@pytest.mark.parametrize("what", [len, partial(Shapes.an_event)])
+def test_what_is_no_async_function_may_not(what):
     with pytest.raises(ConfigError, match="is for `async def` methods"):
-        rayshot.waits_first(len)
+        rayshot.waits_first(what)
+
+
+def test_handlers_that_wait_need_places(caplog):
+    check_places(0, 1, "desk")
+    check_places(3, 4, "desk")
+    assert not caplog.records
+    check_places(4, 4, "desk")
+    assert "4 handlers wait, and max_concurrency=4 has no place for another" in caplog.text
+    with pytest.raises(MigrationFailed, match="max_concurrency=1 has no place for another: keep it at 2 or more"):
+        check_places(1, 1, "desk")
 
 
 class Gate:
