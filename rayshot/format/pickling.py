@@ -59,6 +59,9 @@ class _Own(threading.local):
 _own = _Own()
 
 
+_NO_LOCK = ". Handlers of one actor run one at a time, and need no lock among each other"
+
+
 def own_instance() -> object:
     """Stands in a state for the actor's own instance. Snapshots hold this function by name: keep it here."""
     if _own.instance is None:
@@ -87,8 +90,10 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
             pickled = _pickled(state, name, special)
     except _REFUSALS as error:
         path = find_culprit(state, name, partial(_can_pickle, own=own))
+        why = _why(error)
+        hint = _NO_LOCK if "'_thread." in why else ""
         raise StateNotSerializable(
-            f"{path} cannot be captured: {_why(error)}. Leave it out in __getstate__ and make it again in on_restore",
+            f"{path} cannot be captured: {why}. Leave it out in __getstate__ and make it again in on_restore{hint}",
             path=path,
         ) from error
     finally:

@@ -80,6 +80,7 @@ def test_the_path_is_right_beside_what_refers_to_the_actor_itself(place):
     with pytest.raises(StateNotSerializable, match="make it again in on_restore") as caught:
         dump_state({"state": vars(desk)}, "alice", desk)
     assert caught.value.evidence["path"] == "alice['state']['locks']['first']"
+    assert "need no lock among each other" in caught.value.message
 
 
 @pytest.mark.acceptance("X4")
