@@ -6,11 +6,12 @@ import rayshot
 from rayshot.errors import ActorExited, SnapshotAborted
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.coordinator import concluder
+from rayshot.runtime.coordinator.report_intake import ReportIntake
 from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
 from rayshot.runtime.door import door
 from tests.fake.account import Account, new_gate, photograph
 from tests.fake.system import actor, await_life, begin, coordinator, process_of
-from tests.fake.workers import Server, Stepper, Worker, is_whole
+from tests.fake.workers import Server, Stepper, Worker, end_of, is_whole, workers_at_work
 
 
 def test_a_snapshot_of_another_actor_lets_nobody_go_who_is_held_for_something_else(cluster, system):
@@ -48,6 +49,20 @@ def test_who_waits_first_when_the_snapshot_is_on_its_way_is_not_held_afterwards(
     cluster.schedule.pass_s(1.0)
     assert not process.runner.held
     gate.set()
+
+
+def test_who_is_held_learns_first_of_the_snapshot(cluster, system, monkeypatch):
+    workers, told, fetch = workers_at_work(2), [], ReportIntake.fetch
+
+    def noted(self, name, *more):
+        told.append(name)
+        fetch(self, name, *more)
+
+    monkeypatch.setattr(ReportIntake, "fetch", noted)
+    cluster.schedule.pass_s(0.5)
+    system.snapshot()
+    assert told == ["w0", "w1", "server"]
+    end_of(workers)
 
 
 def test_calls_whose_replies_nobody_holds_are_held_like_tells(cluster, system):

@@ -265,7 +265,7 @@ class CollectorRunner:
         for snapshot in self._collector.open_snapshots:
             if snapshot not in before:
                 self._note(snapshot, request)
-        self._carry_out(effects)
+        self._carry_out(self.concluder.held_first(effects))
 
     # Actors ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collector_events import CollectorEffect, SendBegin
 from rayshot.protocol.concluding import Conclusion, ConclusionId, Doing, Rest
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.requests import PAUSES, PendingRequest
@@ -119,6 +120,11 @@ class Concluder:
         if request is self._request and not self._conclusion.restless:
             self._found_at, self.failures = now, 0
         return self._found_at is not None and request is self._request
+
+    def held_first(self, effects: tuple[CollectorEffect, ...]) -> tuple[CollectorEffect, ...]:
+        """A snapshot begins by these effects: whom it holds learns of it first, as the others work meanwhile."""
+        held = frozenset[str]() if self._conclusion is None else self._conclusion.told
+        return tuple(sorted(effects, key=lambda one: not (isinstance(one, SendBegin) and one.process in held)))
 
     def _begin(self, request: PendingRequest, now: float, within_s: float) -> None:
         assert self._lock.is_held, "conversations end under the lock"
