@@ -37,7 +37,9 @@ _ONLY_ASK = frozenset({"empty", "full", "is_set", "locked", "monotonic", "qsize"
 """Methods, and functions of modules, that may too."""
 _WAITS = frozenset({"sleep", "wait", "wait_for"})
 """What has changed nothing when it is over: another wait behind it is a first one too."""
-_BEGIN_WAITS = _WAITS | {"acquire", "create_task", "ensure_future", "get", "join", "put", "shield"}
+_TAKE = frozenset({"acquire", "get", "join", "put"})
+"""What may have changed something when it is over, also inside of another wait: `wait_for(queue.get(), 5)`."""
+_BEGIN_WAITS = _WAITS | _TAKE | {"create_task", "ensure_future", "shield"}
 """What may be called in the arguments of what is awaited: it is a wait itself."""
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -147,9 +149,19 @@ def _ends_of_changing_waits(flow: Flow) -> Iterator[int]:
             begins = index - 2
             of, call = flow.instructions[begins], flow.instructions[begins - 1]
             is_with = of.opname in _AWAITS and of.arg in (_ENTERS, _LEAVES)
-            waits = of.opname in _AWAITS and call.opname in _CALLS and _called(flow, begins - 1)[-1] in _WAITS
+            waits = of.opname in _AWAITS and call.opname in _CALLS and _only_waits(flow, begins - 1)
             if not (is_with or waits):
                 yield flow.at[one.argval]
+
+
+def _only_waits(flow: Flow, index: int) -> bool:
+    """Whether the call there, which is awaited, is a wait, and what is called in its arguments takes nothing."""
+    place = flow.instructions[index].positions
+    if place is None or _called(flow, index)[-1] not in _WAITS:
+        return False
+    calls = ((at, one.positions) for at, one in enumerate(flow.instructions[:index]) if one.opname in _CALLS)
+    inside = (at for at, of in calls if of is not None and _is_inside(of, place))
+    return not any(_called(flow, at)[-1] in _TAKE for at in inside)
 
 
 def _awaited_calls(flow: Flow) -> dict[int, dis.Positions]:
@@ -169,7 +181,7 @@ def _may_change(flow: Flow, index: int, awaited: dict[int, dis.Positions]) -> bo
     if index in awaited:
         return False
     called = _called(flow, index)
-    if any(_begin(call) <= _begin(place) and _end(place) <= _end(call) for call in awaited.values()):
+    if any(_is_inside(place, call) for call in awaited.values()):
         return called[-1] not in (_ONLY_READ if len(called) == 1 else frozenset()) | _ONLY_ASK | _BEGIN_WAITS
     return called[-1] not in (_ONLY_READ if len(called) == 1 else _ONLY_ASK)
 
@@ -194,6 +206,10 @@ def _begin(place: dis.Positions) -> tuple[int, int]:
 
 def _end(place: dis.Positions) -> tuple[int, int]:
     return place.end_lineno or 0, place.end_col_offset or 0
+
+
+def _is_inside(place: dis.Positions, other: dis.Positions) -> bool:
+    return _begin(other) <= _begin(place) and _end(place) <= _end(other)
 
 
 def locked_in(instance: object) -> list[str]:

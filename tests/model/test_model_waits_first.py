@@ -76,6 +76,11 @@ class Shapes:
         until = time.monotonic() + self.seconds
         await asyncio.wait_for(self.event.wait(), until - time.monotonic())
 
+    async def two_in_time(self):
+        await asyncio.wait_for(self.event.wait(), max(1.0, self.seconds))
+        await asyncio.wait({asyncio.create_task(self.other.wait())})
+        self.done += 1
+
     async def gathers(self):
         await asyncio.gather(self.event.wait(), self.other.wait())
         self.done += 1
@@ -88,6 +93,15 @@ class Partly:
         item = await self.queue.get()
         await self.event.wait()
         return item
+
+    async def took_an_item_in_time(self):
+        item = await asyncio.wait_for(self.queue.get(), self.seconds)
+        await self.event.wait()
+        return item
+
+    async def took_a_place_in_a_task(self):
+        await asyncio.wait({asyncio.create_task(self.places.acquire())})
+        await self.event.wait()
 
     async def awaited_a_helper(self):
         await self.helper()
@@ -166,6 +180,10 @@ def test_what_may_have_changed_the_state_may_not(method):
 @pytest.mark.parametrize("method", methods(Partly), ids=lambda one: one.__name__)
 def test_behind_what_may_have_changed_the_state_no_wait_is_a_first_one(method):
     assert len(first_waits(method.__code__)) == 1
+
+
+def test_each_of_several_waits_that_change_nothing_is_a_first_one():
+    assert len(first_waits(Shapes.two_in_time.__code__)) == len(first_waits(Shapes.two.__code__)) == 2
 
 
 def test_the_lines_of_what_may_have_changed_the_state_are_named():

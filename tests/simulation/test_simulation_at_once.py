@@ -113,7 +113,7 @@ class Register:
 class Desk:
     def __init__(self, register=None):
         self.register, self.total, self.seen, self.most, self.here = register, 0, [], 0, 0
-        self.lock, self.opened = asyncio.Lock(), asyncio.Event()
+        self.lock, self.opened, self.items = asyncio.Lock(), asyncio.Event(), asyncio.Queue()
 
     async def add(self):
         total = self.total
@@ -151,6 +151,15 @@ class Desk:
         await self.opened.wait()
         self.seen.append(number)
         return number
+
+    @rayshot.waits_first
+    async def take_within(self, seconds):
+        item = await asyncio.wait_for(self.items.get(), seconds)
+        await self.opened.wait()
+        self.seen.append(item)
+
+    async def put(self, item):
+        await self.items.put(item)
 
     async def open(self):
         self.opened.set()
@@ -366,6 +375,19 @@ def test_a_snapshot_waits_for_handlers_that_sleep_and_is_given_up_if_one_never_e
         desk.open.tell()
         world.run()
         assert world.snapshot().states()["desk"]["seen"] == [5]
+
+
+def test_who_has_taken_an_item_within_a_time_is_not_begun_anew():
+    with SimulatedSystem(1, snapshots=0) as world:
+        _, desk = made(world)
+        desk.put.tell("a")
+        desk.take_within.tell(5)
+        world.run()
+        with pytest.raises(SnapshotAborted, match="gave it up"):
+            world.snapshot()
+        desk.open.tell()
+        world.run()
+        assert world.snapshot().states()["desk"]["seen"] == ["a"]
 
 
 def test_a_snapshot_is_refused_while_a_handler_waits_for_an_answer():
