@@ -95,6 +95,11 @@ class ActorLoop(asyncio.SelectorEventLoop):
         """Whether the loop waits for a file, such as a connection. The file by which threads wake it does not count."""
         return len(self._files.get_map()) > 1
 
+    @property
+    def is_more_ready(self) -> bool:
+        """Whether something can run now besides the code that asks this."""
+        return bool(self._ready)  # type: ignore[attr-defined]  # asyncio's own, in all versions
+
     def is_stuck(self) -> bool:
         """Whether every task waits for a lock, an event or a queue, and nothing on this loop can bring it.
 

@@ -7,14 +7,15 @@ from typing import Any, Protocol
 
 from rayshot.format.codec import method_of
 from rayshot.model.calls import LoopBegunAnew, LoopEnded
+from rayshot.model.event_loop import ActorLoop
 from rayshot.model.handling import Handling, LoopState
 from rayshot.model.loop_tasks import handling_here
 from rayshot.runtime.actor.mailbox import Delivery
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.suspension import Suspension
 
-TURNS_TO_REST, TURNS_TO_REST_MAX = 3, 1000
-"""Before a snapshot the loop turns until so many turns in a row have moved no parked handler, and no more than so many.
+TURNS_TO_REST_MAX = 1000
+"""Before a snapshot the loop turns until it has nothing to do, and no more than so many times.
 
 A parked handler whose wait is over goes on meanwhile; of those at a barrier one goes on behind the other.
 """
@@ -61,7 +62,7 @@ class Interleaving:
         self._messages: Iterator[list[Any]] | None = None
         """What is left of the delivery that is begun."""
         self._woken: asyncio.Future[None] | None = None
-        self._is_news = self._is_over = self._rests = self._has_moved = False
+        self._is_news = self._is_over = self._rests = False
         self._patience: float | None = None
 
     def serve(self, delivery: Delivery) -> None:
@@ -102,12 +103,11 @@ class Interleaving:
             self._suspension.serve(None)
 
     async def _come_to_rest(self) -> None:
-        quiet = 0
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ActorLoop), "handlers run on the actor's loop"
         for _ in range(TURNS_TO_REST_MAX):
-            self._has_moved = False
             await asyncio.sleep(0)
-            quiet = 0 if self._has_moved else quiet + 1
-            if quiet == TURNS_TO_REST:
+            if not loop.is_more_ready:
                 return
 
     @property
@@ -146,7 +146,6 @@ class Interleaving:
 
     def _parks(self) -> None:
         """A parked handler has gone on, or another one is parked."""
-        self._has_moved = True
         self._show()
         with self._runner.lock:
             if self._runner.held and self._is_running and self._runner.down is None:
