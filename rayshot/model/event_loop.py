@@ -54,8 +54,8 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self.threads_known: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._jobs: weakref.WeakSet[partial[Any]] = weakref.WeakSet()
         self.has_strays = False
-        self.before_wait: Callable[[], None] | None = None
-        """Called before the loop looks for what is ready."""
+        self.before_wait: Callable[[bool], None] | None = None
+        """Called before the loop looks for what is ready, with whether it waits for that, as nothing else can go on."""
         self._what = ""
         self._began = self._warn_at = 0.0
 
@@ -64,6 +64,18 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self.main, self.hopeless, self._what = main, False, what
         self._began = self.time()
         self._warn_at = self._began + SILENCE_S
+
+    def tell_turns(self, turn: Callable[[Any], None]) -> None:
+        """Call `turn` before each step of a task, with the Handling to which this belongs, if there is one."""
+        call_soon = self.call_soon
+
+        def step(callback: Callable[..., Any], *args: Any) -> None:
+            try:
+                turn(handling_here.get())
+            finally:
+                callback(*args)
+
+        self.call_soon = partial(call_soon, step)  # type: ignore[method-assign, assignment, arg-type]  # nobody else pays
 
     def create_task(self, *args: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """See asyncio.BaseEventLoop."""
@@ -145,7 +157,7 @@ class _Files(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Ready:
         """See selectors.BaseSelector."""
         if self._loop.before_wait is not None:
-            self._loop.before_wait()
+            self._loop.before_wait(timeout != 0)
         return self._loop.wait(super().select, timeout)
 
 
@@ -206,7 +218,11 @@ class Coroutines:
             if self._is_spoilt:
                 self._drop()
 
-    def serve(self, coroutine: Coroutine[Any, Any, None], before_wait: Callable[[], None]) -> None:
+    def tell_turns(self, turn: Callable[[Any], None]) -> None:
+        """See ActorLoop."""
+        self._open().tell_turns(turn)
+
+    def serve(self, coroutine: Coroutine[Any, Any, None], before_wait: Callable[[bool], None]) -> None:
         """Run a coroutine in which several handlers run at once; `before_wait` is called when none of them can go on.
 
         SystemExit of a task that a handler started leaves this function.

@@ -206,11 +206,11 @@ def test_care_ends_with_the_second_snapshot_of_a_life(cluster, fed):
     eater.eat.tell("poison")
     await_letters(cluster, system, ("eater", 3, "eat"))
     worker = actor(cluster, "eater").run.instance._worker
-    assert worker._poison_watch is not None
+    assert worker.poison_watch is not None
     for _ in range(2):
         system.snapshot()
     door.get(eater.read.remote())
-    assert worker._poison_watch is None
+    assert worker.poison_watch is None
 
 
 def test_a_timer_that_kills_its_actor_each_time_becomes_a_dead_letter(cluster, fed):

@@ -150,7 +150,7 @@ def test_when_care_is_over_it_handles_batches_as_always(alice):
     put(SENDERS[0], *(eat(number) for number in range(100)))
     eventually(process.is_done)
     assert len(said()) == 4, "the creation, two messages, and the one at whose beginning it heard so"
-    assert host._worker._poison_watch is None
+    assert host._worker.poison_watch is None
     assert process.cell.instance.eaten == list(range(100))
 
 
@@ -197,11 +197,11 @@ def test_what_a_dead_driver_has_not_brought_is_awaited_no_longer(alice):
     process, put, host = alice(Caution(says=False, letters=gone))
     put(SENDERS[1], eat(1), eat(2))
     eventually(process.is_done)
-    assert list(host._worker._poison_watch._letters) == [(SENDERS[1], 9)]
+    assert list(host._worker.poison_watch._letters) == [(SENDERS[1], 9)]
     with process.runner.lock:
         process.dead_drivers.close(SENDERS[1])
     put(SENDERS[0], eat(3))
-    eventually(lambda: host._worker._poison_watch is None)
+    eventually(lambda: host._worker.poison_watch is None)
     assert process.cell.instance.eaten == [1, 2, 3]
 
 
@@ -244,7 +244,7 @@ def test_at_random_it_passes_over_its_letters_and_over_nothing_else(alice, says)
         assert {sender: [what for what in eaten if by[what] == sender] for sender in SENDERS} == expected
         passed = [(one[1].sender, one[1].number) for one in story if one[0] == "passes over"]
         assert sorted(passed) == sorted(out)
-        assert says or host._worker._poison_watch is None, "nothing is left to pass over"
+        assert says or host._worker.poison_watch is None, "nothing is left to pass over"
 
 
 # Parts --------------------------------------------------------------------------------------------------------------

@@ -23,10 +23,34 @@ A parked handler whose wait is over goes on meanwhile; of those at a barrier one
 Message = tuple[Handling, list[Any]]
 
 
+class Turns(Protocol):
+    """See TurnWatch."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody needs to know any more whose turn it is."""
+
+    def take(self, handling: Handling, fields: list[Any], body: bytes, *, is_anew: bool) -> None:
+        """A handler will be begun with this message."""
+
+    def begins(self, handling: Handling, fields: list[Any]) -> bool:
+        """Whether the handler begins."""
+
+    def pass_begins(self, handling: Handling, sender: str, number: int) -> None:
+        """A pass begins with this answer."""
+
+    def turn(self, handling: Handling | None) -> None:
+        """The turn of a handler comes, or of none."""
+
+    def ended(self, handling: Handling) -> None:
+        """The handler has ended."""
+
+
 class Handles(Protocol):
     """Of a worker; see there."""
 
     handling: list[Any] | None
+    poison_watch: Any
 
     def turn(
         self,
@@ -59,6 +83,7 @@ class Interleaving:
         self._running: dict[asyncio.Task[Any], tuple[Handling, list[Any]]] = {}
         self._tops: dict[Handling, tuple[Callable[[], bool], asyncio.Future[None]]] = {}
         """The handlers at the tops of their loops, and what they wait for."""
+        self._watch: Turns | None = None
         self._messages: Iterator[list[Any]] | None = None
         """What is left of the delivery that is begun."""
         self._woken: asyncio.Future[None] | None = None
@@ -72,10 +97,13 @@ class Interleaving:
         cell.parking.changed = self._parks
         if tracing.tracer is not None:
             tracing.switch(None, self._channels.out)  # a trace tells of one handler at a time
+        if self._watch is None and self._worker.poison_watch is not None:
+            self._watch = self._worker.poison_watch.turns()
+            cell.coroutines.tell_turns(self._turn)
         self._begin_delivery(delivery)
         while True:
             try:
-                cell.coroutines.serve(self._serve(), self._leave_open_calls)
+                cell.coroutines.serve(self._serve(), self._waits)
             except SystemExit:  # of a task that a handler started
                 cell.end()
             else:
@@ -95,11 +123,15 @@ class Interleaving:
                     await self._come_to_rest()
                 self._is_news = self._rests = False
                 message = self._worker.turn(self._take, self._rest, is_between=not self._is_running)
+                if self._watch is not None and self._watch.is_over:
+                    self._watch = self._worker.poison_watch = None
                 if message is not None:
                     self._begin(*message)
                 elif self._rests:
                     await self._news()
         finally:
+            if not self._is_over:  # whoever runs now is ended
+                self._watch = None
             self._suspension.serve(None)
 
     async def _come_to_rest(self) -> None:
@@ -157,6 +189,16 @@ class Interleaving:
         found = (fields for handling, fields in self._running.values() if handling not in self._cell.parking.handlers)
         self._worker.handling = next(found, None)
 
+    def _turn(self, handling: Handling | None) -> None:
+        if self._watch is not None and self._runner.down is None:
+            self._watch.turn(handling)
+
+    def _waits(self, waits: bool) -> None:  # noqa: FBT001 - see ActorLoop.before_wait
+        """No handler can go on now."""
+        self._leave_open_calls()
+        if waits:
+            self._turn(None)
+
     def _leave_open_calls(self) -> None:
         """No handler can go on now: what they have called leaves."""
         if self._cell.open_calls:
@@ -193,6 +235,8 @@ class Interleaving:
         handling = cell.new_handling(sender, number, mailbox.slots.pop((sender, number), ()))
         if method_of(fields) in cell.parking.methods:
             handling.message = mailbox.current_message(number)
+        if self._watch is not None:
+            self._watch.take(handling, fields, mailbox.current_message(number), is_anew=False)
         mailbox.position = number
         if number == mailbox.current.frame.last:
             self._messages = None
@@ -203,14 +247,19 @@ class Interleaving:
         """A snapshot has a handler: its message is handled again, though it counts as handled."""
         handling = self._cell.new_handling(loop.sender, loop.number, loop.slots)
         handling.begin_anew(loop)
-        return handling, next(self._process.codec.unpacker(loop.message))
+        fields = next(self._process.codec.unpacker(loop.message))
+        if self._watch is not None:
+            self._watch.take(handling, fields, loop.message, is_anew=True)
+        return handling, fields
 
     def _begin(self, handling: Handling, fields: list[Any]) -> None:
+        if self._watch is not None and not self._watch.begins(handling, fields):
+            return
         context = contextvars.copy_context()
         context.run(handling_here.set, handling)
         task = context.run(asyncio.get_running_loop().create_task, self._handle(fields))
         self._running[task] = handling, fields
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._done, context=context)
         if self._worker.handling is None:
             self._worker.handling = fields
 
@@ -229,6 +278,8 @@ class Interleaving:
             self._cell.parking.before.append(handling.loop)
         elif error is not None and self._runner.down is None:
             self._worker.failed(handling.sender, handling.number, fields, error)
+        if self._watch is not None:
+            self._watch.ended(handling)
         self._runner.interrupted = True  # maybe something waits for the end of a handler
         self._suspension.wake_tasks()  # it may have answered another one of this actor
 
@@ -249,6 +300,8 @@ class Interleaving:
             assert handling.loop is not None
             if not self._suspension.passes(handling.loop, may_begin):
                 continue
+            if self._watch is not None:
+                self._watch.pass_begins(handling, *self._suspension.answer_of(handling.loop))
             del self._tops[handling]
             del self._cell.parking.handlers[handling]
             if not future.done():

@@ -84,6 +84,8 @@ class Suspension:
         """While a method loops: per sender, the numbers of answers that were handed over, and their calls."""
         self._of_pass: tuple[str, int, int] | None = None
         """Sender, number and call of the answer with which a pass begins, until that is over."""
+        self._numbers: dict[int, tuple[str, int]] = {}
+        """Of answers to calls of several loops, by the ids of the calls: sender and number."""
         self._ends: set[tuple[str, int]] = set()
         """Orders to end that were seen in the mailbox: sender and number. A handle that was dropped ends no loop."""
         self._await_between: Callable[[Callable[[], bool | None]], bool | None] = await_between
@@ -285,6 +287,10 @@ class Suspension:
             elif self._loops and not any(call_id in one.missing for one in self._cell.gatherings):
                 self._spent[sender][number] = call_id
                 self._forget_spent(sender)
+            if self._cell.at_once > 1 and any(
+                one.question is not None and one.question.call_id == call_id for one in self.loops
+            ):
+                self._numbers[call_id] = sender, number
             if self._cell.take_answer(call_id, ok, tell, slots):
                 self._waits_since, self._warn_at_s = time.monotonic(), WARN_S
                 if self._watch is not None:
@@ -395,6 +401,11 @@ class Suspension:
                 return None
             self._concluding.begins()
         return True
+
+    def answer_of(self, loop: LoopState) -> tuple[str, int]:
+        """The sender and the number of the answer with which the next pass of one of several loops begins."""
+        question = loop.question
+        return ("", 0) if question is None else self._numbers.pop(question.call_id, (question.callee, 0))
 
     def end_forwarded(self) -> None:
         """Between two handlers: end the calls whose outcomes are answers of this actor, if none comes, or nobody waits.

@@ -56,7 +56,7 @@ class Worker:
         self._cell = process.cell
         self._cell.number_now = self._number_now
         caution = process.identity.cautions.get(process.name)
-        self._poison_watch = None if caution is None else PoisonWatch(process, caution)
+        self.poison_watch = None if caution is None else PoisonWatch(process, caution)
         process.suspension = self._suspension = Suspension(
             self._runner,
             self._channels,
@@ -66,7 +66,7 @@ class Worker:
             self._cell,
             process.is_there,
             self._await_pass,
-            self._poison_watch,
+            self.poison_watch,
         )
         self._interleaving = Interleaving(process, self._suspension, self)
         self._unpacker: msgpack.Unpacker | None = None
@@ -120,10 +120,10 @@ class Worker:
             while (delivery := self._next()) is not None:
                 if self._cell.at_once > 1 and self._cell.born:
                     self._interleaving.serve(delivery)
-                elif self._poison_watch is None:
+                elif self.poison_watch is None:
                     self._handle_all(delivery)
                 else:
-                    self._handle_watched(self._poison_watch, delivery)
+                    self._handle_watched(self.poison_watch, delivery)
         except Interruption:
             log.info("%s: interrupted, as the system goes back to a snapshot", self._process.name)
         except BaseException as error:
@@ -171,7 +171,7 @@ class Worker:
         delivery = take(limits)
         if delivery is None:
             return None
-        one = (runner.held and concluding.begins()) or self._poison_watch is not None or not self._cell.born
+        one = (runner.held and concluding.begins()) or self.poison_watch is not None or not self._cell.born
         return mailbox.cut_to_one() if one else delivery
 
     def _await_between(self, take: Callable[[], T | None]) -> T | None:
@@ -310,8 +310,8 @@ class Worker:
         else:
             with self._runner.lock:
                 self._suspension.pass_ends()
-        if self._poison_watch is not None:
-            self._poison_watch.ends()
+        if self.poison_watch is not None:
+            self.poison_watch.ends()
         self._suspension.come_to_top()
         taken = self._await_between(may_pass)
         self._runner.interrupted = True  # when the handler ends, something is to be done
@@ -347,7 +347,7 @@ class Worker:
     def _handle_watched(self, watch: PoisonWatch, delivery: Delivery) -> None:
         watch.handle(delivery, self._handle_all)
         if watch.is_over:
-            self._poison_watch = None
+            self.poison_watch = None
 
     def _number_now(self) -> int:
         """The number of the message that is handled now; 0 between two batches.

@@ -182,13 +182,16 @@ class SimulatedInterleaving:
 
     # Serving ---------------------------------------------------------------------------------------------------
 
+    def _leave_all(self, _waits: bool) -> None:  # noqa: FBT001 - see ActorLoop.before_wait
+        self._process.leave_all()
+
     def serve(self) -> None:
         """Run handlers until none is left."""
         self._is_serving = True
         try:
             while True:
                 try:
-                    self._cell.coroutines.serve(self._serve(), self._process.leave_all)
+                    self._cell.coroutines.serve(self._serve(), self._leave_all)
                 except SystemExit:  # of a task that a handler started
                     self._cell.end()
                 else:
