@@ -106,6 +106,10 @@ class LoopBegunAnew(Interruption):
     """Ends the frame of a method with `rayshot.loop` at the top of a pass: its message is handled again."""
 
 
+class GivenUp(Exception):
+    """The answer to a call whose caller has said that it needs none, if there was none yet."""
+
+
 class LoopEnded(BaseException):
     """Ends a method with `rayshot.loop` at the top of a pass: its actor is to end. Who runs handlers catches it."""
 

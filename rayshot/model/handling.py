@@ -9,6 +9,9 @@ from rayshot.format.slots import OBJECT, Slot
 from rayshot.model.calls import EXPIRE, LoopBegunAnew, Question
 from rayshot.model.child_names import ChildNames
 
+LAST_ANSWER_S = 30.0
+"""An actor that is to end waits so long for whom its loop has asked: this one may be busy, or loop itself."""
+
 
 @dataclass(slots=True)
 class LoopState:
@@ -18,6 +21,8 @@ class LoopState:
     if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
     pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
     time. `slots` lie beside the message: a state has the values inside of it, and `references` by their places.
+    `is_last`: the actor is to end, and has told whom it asked. What is under way all the same gets its pass if it comes
+    until `due`, and no other one is asked for. The order to end says so again behind a restore.
     """
 
     sender: str
@@ -28,6 +33,13 @@ class LoopState:
     question: Question | None = None
     due: float | None = None
     slots: Sequence[Slot] = ()
+    is_last: bool = False
+
+    def ask_no_more(self, now: float, codec: Codec, name: str) -> bytes:
+        """The actor `name` is to end: see `is_last`. Returns the message that tells whom it asked."""
+        assert self.question is not None, "nothing is asked"
+        self.is_last, self.due = True, now + LAST_ANSWER_S
+        return codec.tell(EXPIRE, (name, self.question.call_id))
 
     def drop_question(self, codec: Codec, name: str) -> bytes:
         """The actor `name` does not need any more what it has asked for: returns the message that tells its callee."""
@@ -39,7 +51,7 @@ class LoopState:
         """As a state has it; `now` is by the clock of the cell."""
         message = codec.filled(self.message, self.slots) if self.slots else self.message
         of = {"sender": self.sender, "number": self.number, "message": message, "children": self.children}
-        due_in = None if self.due is None else max(0.0, self.due - now)
+        due_in = None if self.due is None or self.is_last else max(0.0, self.due - now)
         references = {place: slot.reference for place, slot in enumerate(self.slots) if slot.kind == OBJECT}
         beside = {"references": references} if references else {}
         return {**of, "asks": self.asks, "question": self.question, "due_in": due_in, **beside}

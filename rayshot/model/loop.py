@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler, WaitsForHandler
 from rayshot.format.codec import method_of
+from rayshot.model.calls import GivenUp, LoopEnded
 from rayshot.model.cell import Cell
 from rayshot.model.current import running_cell
 from rayshot.model.event_loop import others
@@ -63,7 +64,10 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         code = frame.f_code
         where = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
         if not loop_heads(code):
-            raise LoopNotRepeatable(f"{where}: write it as `for item in rayshot.loop(...):`, or with `async for`")
+            raise LoopNotRepeatable(
+                f"{where}: write it as `for item in rayshot.loop(...):`, or with `async for`, and import what it "
+                "names at the top of the module"
+            )
         if is_plain and cell.at_once > 1:
             raise LoopNotRepeatable(
                 f"{where}: other handlers of this actor run between the passes, so write the method as `async def`, "
@@ -140,7 +144,12 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         return loop
 
     def _ask(self, cell: Cell, loop: LoopState) -> None:
-        """Make the call for the next pass, or see when it is due, unless a restore takes over what was asked."""
+        """Make the call for the next pass, or see when it is due, unless a restore takes over what was asked.
+
+        Raises LoopEnded behind the last pass.
+        """
+        if loop.is_last and loop.question is None:
+            raise LoopEnded
         if loop.question is None and loop.due is None:
             if self.method is not None:
                 reply = self.method.remote()
@@ -164,8 +173,8 @@ def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) 
         every: seconds from the end of a pass to the next one, with no `call`.
 
     While the method loops, its actor handles no other messages, as in Ray, and continuations of `then` wait. If the
-    actor is ended (`rayshot.kill`, its last handle dropped, `exit`), the loop ends at the top of a pass, and who called
-    the method gets ActorExited.
+    actor is ended (`rayshot.kill`, `exit`), the loop ends at the top of a pass, and who called the method gets
+    ActorExited. If the answer for that pass is on its way, the pass is made; it is waited for LAST_ANSWER_S at most.
 
     Raises ConfigError for another `call` or `every`. Where the loop is used: LoopNotRepeatable, which names the line;
     what the call raised; ActorExited if the called actor has ended; WaitsForHandler for a method of the actor itself,
@@ -204,7 +213,11 @@ def _outcome(cell: Cell, loop: LoopState) -> Any:
     question, loop.question, loop.due = loop.question, None, None
     if question is None:
         return None
+    if not question.is_answered:  # the actor is to end, and has waited long enough
+        raise LoopEnded
     ok, value = cell.outcome_of(question)
+    if isinstance(value, GivenUp):
+        raise LoopEnded
     if not ok:
         raise value
     return value
@@ -218,6 +231,6 @@ def _has_other_tasks() -> bool:
 
 
 def _may_begin(loop: LoopState, now: float) -> bool:
-    if loop.question is not None:
+    if loop.question is not None and (loop.question.is_answered or not loop.is_last):
         return loop.question.is_answered
     return loop.due is None or loop.due <= now

@@ -67,6 +67,15 @@ class Flow:
             return self.at[one.argval]
         return max(self.after[index])  # what catches the end of an `async for` is behind its body
 
+    def forget_end(self, index: int) -> None:
+        """The loop that takes its items with this instruction never comes to their end: who leaves it breaks."""
+        end = self.end_of_for(index)
+        is_plain = (
+            self.instructions[index].opname == "FOR_ITER"
+        )  # else an exception ends it, and a `break` goes elsewhere
+        for one in [index] if is_plain else range(len(self.after)):
+            self.after[one] = [following for following in self.after[one] if following != end]
+
     def cycle(self, start: int) -> set[int]:
         """The instructions that may run behind this one and before it comes again."""
         return reached(start, self.after) & reached(start, self.before)
@@ -137,6 +146,7 @@ def loop_heads(code: CodeType) -> tuple[LoopTop, ...]:
                 f"{said} has its rayshot.loop inside another `for`, and nothing says behind a restore how far that "
                 "was: count in `self`, and use `while`"
             )
+        flow.forget_end(head.at)
         if carried := _carried(code, flow, head):
             raise LoopNotRepeatable(
                 f"{said}: {', '.join(carried)} {'lives' if len(carried) == 1 else 'live'} across the top of the loop, "
@@ -209,11 +219,9 @@ def has_loop(user_class: type, method: str) -> bool:
 def _is_endless(code: CodeType) -> bool:
     flow = Flow(code)
     for head in loop_heads(code):
-        end = flow.end_of_for(head.at)  # where nothing leads but a `break`: rayshot.loop itself has no end
-        body, ways = {*flow.after[head.at]} - {end}, [*flow.after]
+        flow.forget_end(head.at)
+        body, ways = {*flow.after[head.at]}, [*flow.after]
         ways[head.at] = []
-        if flow.instructions[head.at].opname != "FOR_ITER":
-            ways[end] = []
         for first in tuple(body):
             body |= reached(first, ways)
         if _ENDS.isdisjoint(flow.instructions[index].opname for index in body):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import CodeType
 from typing import Protocol
 
-from rayshot.model.calls import not_answered
+from rayshot.model.calls import GivenUp, not_answered
 from rayshot.protocol.identity import is_driver
 
 ANSWERS_LATE = "__rayshot_answers_late__"
@@ -67,9 +67,9 @@ class OwedAnswers:
             self._answered(key)
 
     def expire(self, key: CallKey) -> None:
-        """Nobody needs the answer of this call, and who may still wait for it gets None."""
+        """Nobody needs the answer of this call: it is GivenUp."""
         if self.is_awaited(key):
-            self._port.answer(*key, None, ok=True)
+            self._port.answer(*key, GivenUp(), ok=False)
             self.numbers[key] = 0
 
     def forget(self, callers: Collection[str]) -> None:

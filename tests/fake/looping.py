@@ -55,6 +55,10 @@ class Trainer:
             break
         return self.begun
 
+    def fit_with(self, other):
+        for _ in rayshot.loop(other.names):
+            pass
+
     def make(self):
         for _ in rayshot.loop(self.rollouts.get):
             self.make_one()

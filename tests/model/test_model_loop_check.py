@@ -43,12 +43,27 @@ async def take_async(self):
             self.done()
 
 
+def return_the_last(self):
+    for item in rayshot.loop(self.slots.get):
+        if item is None:
+            break
+    return item
+
+
+async def return_the_last_async(self):
+    async for item in rayshot.loop(self.slots.get):
+        if item is None:
+            found = self.go(item)
+            break
+    return item, found
+
+
 def nothing(self):
     for item in self.loops:
         self.go(item)
 
 
-RIGHT = [take, take_by_short_name, recompute, take_async]
+RIGHT = [take, take_by_short_name, recompute, take_async, return_the_last, return_the_last_async]
 
 
 def carry_a_parameter(self, step=0):
@@ -72,6 +87,15 @@ async def carry_async(self):
     async for item in rayshot.loop(self.slots.get):
         self.note(last, item)
         last = item
+
+
+def carry_behind_a_break(self):
+    while self.left:
+        for item in rayshot.loop(self.slots.get):
+            if item is None:
+                break
+            last = item
+        self.go(last)
 
 
 def carry_in_a_lambda(self):
@@ -170,6 +194,7 @@ WRONG = {
     carry_a_parameter: "step lives across the top of the loop",
     carry_several: "consumed, last live across",
     carry_async: "last lives across",
+    carry_behind_a_break: "last lives across",
     carry_in_a_lambda: "count lives across",
     carry_in_a_nonlocal: "count lives across",
     carry_from_an_except: "failed lives across",

@@ -137,3 +137,30 @@ def test_a_snapshot_that_a_pass_asks_for_is_taken_at_the_top_of_the_next_one(loo
         world.run()
     (taken,) = world.snapshots
     assert taken.states()["photographer"]["passes"] == 1
+
+
+class Forwarder:
+    """Puts each item of a queue into another one, until it is ended."""
+
+    def __init__(self, source, target):
+        self.source, self.target = source, target
+
+    def run(self):
+        for _, item in rayshot.loop(self.source.get):
+            self.target.put.tell(item)
+
+
+@pytest.mark.parametrize("loops", ["kept", "anew", "chosen"])
+def test_an_actor_that_is_ended_takes_no_item_with_it(loops):
+    def scenario(world):
+        source, target = (world.create(QueueActor, 0, name=name) for name in ("source", "target"))
+        forwarder = world.create(Forwarder, source, target, name="forwarder")
+        forwarder.run.tell()
+        rayshot.kill(forwarder)
+        for item in range(3):
+            source.put.tell(item)
+
+    def all_items(world):
+        return sorted(item for name in ("target", "source") for item in world.actors[name].items) == [0, 1, 2]
+
+    explore(scenario, schedules=300, check=all_items, crashes=1, loops=loops)

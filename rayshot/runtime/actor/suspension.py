@@ -326,10 +326,8 @@ class Suspension:
         if self._await_between(lambda: self._may_pass(may_begin)) is None:
             raise Interruption
         with self._runner.lock:
-            if self.must_end():
+            if self._is_over(loop):
                 raise LoopEnded
-        loop = self._cell.now.loop
-        assert loop is not None
         if (tracer := self._tracing.tracer) is not None:
             tracer.pass_began(*(("", 0) if self._of_pass is None else self._of_pass[:2]))
         if self._watch is None or self._of_pass is None or loop.question is None or loop.question.answer is None:
@@ -373,6 +371,19 @@ class Suspension:
         self._ends = {(sender, number) for sender, number in self._ends if number > processed.get(sender, 0)}
         return bool(self._ends)
 
+    def _is_over(self, loop: LoopState) -> bool:
+        """Whether a loop that is at its top ends there. Under the lock.
+
+        If it has asked, the answer may be under way: what nobody gets would be lost.
+        """
+        if not self.must_end() or (loop.question is not None and loop.is_last):
+            return False
+        if loop.question is None or self._cell.at_once > 1:
+            return True
+        told = loop.ask_no_more(self._cell.clock(), self._channels.codec, self._runner.name)
+        self._channels.channel_locked(loop.question.callee).put(told)
+        return False
+
     def _may_pass(self, may_begin: Callable[[], bool]) -> bool | None:
         """Whether the next pass begins, or the loop ends; None if it waits. Under the lock."""
         loop = self._cell.now.loop
@@ -390,7 +401,7 @@ class Suspension:
 
     def passes(self, loop: LoopState, may_begin: Callable[[], bool]) -> bool | None:
         """As `_may_pass`, for one of several loops. Under the lock."""
-        if self.must_end():
+        if self._is_over(loop):
             return True
         if not may_begin():
             if loop.question is not None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from rayshot.format.codec import END, REPLY
 from rayshot.model.calls import LoopEnded, Question, not_answered
 from rayshot.model.cell import Cell
+from rayshot.model.handling import LoopState
 from rayshot.protocol.events import AlignmentTimedOut, Event
 from rayshot.protocol.identity import ALIGNED, SnapshotId
 from rayshot.protocol.participant import Participant
@@ -146,16 +147,25 @@ class SimulatedSuspension:
         process, loop = self._process, self._process.cell.now.loop
         assert loop is not None
         process.cell.now.come_to_top(process.world.begins_loops_anew)
-        self._may_begin = may_begin
-        with process.parked():
-            process.at_top(is_timed=loop.due is not None)
-            try:
-                process.park()
-            finally:
-                self._may_begin = None
-        if self.must_end():
+        self._park_at_top(loop, may_begin)
+        if self.must_end() and loop.question is not None and not loop.is_last:
+            cell = process.cell
+            cell.port.channel(loop.question.callee).append(loop.ask_no_more(cell.clock(), cell.port.codec, cell.name))
+            process.leave_all()
+            self._park_at_top(loop, may_begin)
+        if self.must_end() and not loop.is_last:
             raise LoopEnded
         return True
+
+    def _park_at_top(self, loop: LoopState, may_begin: Callable[[], bool]) -> None:
+        self._may_begin = may_begin
+        with self._process.parked():
+            # Here any time may pass at once. Whom a last answer comes from is never so slow that nobody gets it.
+            self._process.at_top(is_timed=loop.due is not None and not loop.is_last)
+            try:
+                self._process.park()
+            finally:
+                self._may_begin = None
 
     @property
     def is_at_top(self) -> bool:
@@ -168,7 +178,9 @@ class SimulatedSuspension:
         if self._may_begin is None or self._process.is_quiet or self._process.machine.paused:
             return False
         self.take_answers()
-        return self._may_begin() or self.must_end()
+        loop = self._process.cell.now.loop
+        assert loop is not None
+        return self._may_begin() or (not loop.is_last and self.must_end())
 
     def take_answers(self) -> None:
         """Handlers are at the tops of their loops: hand over the answers that are here, which are handled so."""
