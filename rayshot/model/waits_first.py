@@ -41,6 +41,7 @@ _TAKE = frozenset({"acquire", "get", "join", "put"})
 """What may have changed something when it is over, also inside of another wait: `wait_for(queue.get(), 5)`."""
 _BEGIN_WAITS = _WAITS | _TAKE | {"create_task", "ensure_future", "shield"}
 """What may be called in the arguments of what is awaited: it is a wait itself."""
+_WAITS_FOR_CONDITION = asyncio.Condition.wait.__code__
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -316,7 +317,7 @@ class _Watched(Generator[Any, Any, Any], Awaitable[Any]):
                 "has sent, asked, made or set for later something before its first wait is over, and a restore, which "
                 "begins it anew, would do it twice. Do it behind the wait"
             )
-        if not has_changed_nothing:
+        if not has_changed_nothing or _keeps_lock(self._handler):
             self._waits = frozenset()
             return
         if any(isinstance(one, asyncio.Semaphore) for one in _entered(self._handler)):
@@ -346,6 +347,22 @@ def _has_changed_nothing(handler: Coroutine[Any, Any, Any]) -> bool:
     if code is None or code.co_filename in LOCKS:
         return True
     return all(getattr(task.get_coro(), "cr_code", code).co_filename in WAITS_OF_ASYNCIO for task in others())
+
+
+def _keeps_lock(handler: Coroutine[Any, Any, Any]) -> bool:
+    """Whether a handler waits inside `async with` of a lock, and does not let it go: begun anew, it would wait for it.
+
+    Who waits for a condition of the lock lets it go.
+    """
+    let_go: list[object] = []
+    waiting: Any = handler
+    while isinstance(waiting, CoroutineType):
+        frame: Any = waiting.cr_frame
+        if waiting.cr_code is _WAITS_FOR_CONDITION:
+            let_go.append(frame.f_locals["self"]._lock)  # noqa: SLF001 - there is no other name of it
+        waiting = waiting.cr_await
+    entered = (getattr(one, "_lock", one) for one in _entered(handler))
+    return any(isinstance(one, asyncio.Lock) and one.locked() and one not in let_go for one in entered)
 
 
 def _entered(handler: Coroutine[Any, Any, Any]) -> Iterator[object]:

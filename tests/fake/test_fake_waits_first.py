@@ -19,6 +19,8 @@ class Desk:
         self.other, self.got, self.counted = other, [], 0
         self.event, self.barrier = asyncio.Event(), asyncio.Barrier(3)
         self.queue, self.places = asyncio.Queue(), asyncio.Semaphore(1)
+        self.lock = asyncio.Lock()
+        self.opened = asyncio.Condition(self.lock)
 
     async def value(self, number):
         await asyncio.sleep(0.5)
@@ -54,6 +56,23 @@ class Desk:
         item = await self.queue.get()
         await self.event.wait()
         self.got.append(item)
+
+    @rayshot.waits_first
+    async def wait_in_lock(self):
+        async with self.lock:
+            await self.event.wait()
+        self.got.append("in lock")
+
+    @rayshot.waits_first
+    async def wait_for_condition(self):
+        async with self.lock:
+            await self.opened.wait_for(self.event.is_set)
+        self.got.append("for condition")
+
+    async def open_under_lock(self):
+        self.event.set()
+        async with self.opened:
+            self.opened.notify_all()
 
     async def put(self, item):
         await self.queue.put(item)
@@ -186,6 +205,27 @@ def test_who_waits_with_a_place_of_a_semaphore_is_refused(cluster, desk):
     with pytest.raises(LoopNotRepeatable, match=r"in_place, .* waits inside the `async with` of a semaphore"):
         door.get(desk.in_place.remote())
     assert instance(cluster).places._value == 1
+
+
+def test_who_waits_for_a_condition_of_a_lock_is_in_the_snapshot(cluster, system, desk):
+    desk.wait_for_condition.tell()
+    cluster.settle()
+    system.snapshot()
+    go_back(cluster, system, 2)
+    desk.open_under_lock.tell()
+    cluster.settle()
+    assert read(desk) == ["for condition"]
+
+
+def test_who_waits_for_something_else_inside_a_lock_is_not_and_ends_before_the_snapshot(cluster, system, desk):
+    desk.wait_in_lock.tell()
+    cluster.settle()
+    assert not process_of(cluster, "desk").cell.parking.handlers
+    desk.open.tell()
+    system.snapshot()
+    go_back(cluster, system, 2)
+    assert read(desk) == ["in lock"]
+    assert not instance(cluster).lock.locked()
 
 
 def test_a_snapshot_right_behind_a_restore_has_those_that_are_not_begun_anew_yet(cluster, system, desk):
