@@ -57,8 +57,6 @@ class _Own(threading.local):
 
 
 _own = _Own()
-
-
 _NO_LOCK = ". Handlers of one actor run one at a time, and need no lock among each other"
 
 

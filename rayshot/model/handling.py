@@ -20,7 +20,7 @@ class LoopState:
     `children` counts the names that it gave to anonymous actors. `asks` is the method that is called for each pass; ""
     if nothing is called, and in older snapshots. `question` is the call that was made for the next pass; None in a
     pass, and if nothing is called. `due` is when the next pass begins by the clock of the cell, None if it waits for no
-    time. `slots` lie beside the message: a state has the values inside of it, and `references` by their places.
+    time. `slots` lie beside the message. A state has their values in the message, and `references` by their places.
     `is_last`: the actor is to end, and has told whom it asked. What is under way all the same gets its pass if it comes
     until `due`, and no other one is asked for. The order to end says so again behind a restore.
     """

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Self
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler, WaitsForHandler
@@ -14,7 +14,7 @@ from rayshot.model.event_loop import others
 from rayshot.model.handle import Method
 from rayshot.model.handling import LoopState
 from rayshot.model.loop_calls import ANSWER_OF
-from rayshot.model.loop_check import loop_heads
+from rayshot.model.loop_check import code_of, loop_heads
 from rayshot.model.timer import AFTER_S_MAX, is_time
 
 Read = Callable[[Any], Any]
@@ -86,7 +86,7 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 "method, which keeps them in `self`"
             )
         method = method_of(next(cell.port.codec.unpacker(message)))
-        if code is not _code_of(cell, method):
+        if code is not code_of(type(cell.instance), method or ""):
             begun_by = f"calls .{method}" if method else "is an answer"
             raise LoopNotRepeatable(
                 f"{where} has a rayshot.loop, and the message that is handled {begun_by}: a restore begins with that. "
@@ -202,10 +202,6 @@ def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) 
 
 def _as_it_is(value: Any) -> Any:
     return value
-
-
-def _code_of(cell: Cell, method: str | None) -> CodeType | None:
-    return getattr(getattr(type(cell.instance), method or "", None), "__code__", None)
 
 
 def _outcome(cell: Cell, loop: LoopState) -> Any:

@@ -68,11 +68,12 @@ class Flow:
         return max(self.after[index])  # what catches the end of an `async for` is behind its body
 
     def forget_end(self, index: int) -> None:
-        """The loop that takes its items with this instruction never comes to their end: who leaves it breaks."""
+        """The loop that takes its items with this instruction never comes to their end: who leaves it breaks.
+
+        A `break` of a plain `for` goes to where that ends too. An `async for` is ended by an exception, and only so.
+        """
         end = self.end_of_for(index)
-        is_plain = (
-            self.instructions[index].opname == "FOR_ITER"
-        )  # else an exception ends it, and a `break` goes elsewhere
+        is_plain = self.instructions[index].opname == "FOR_ITER"
         for one in [index] if is_plain else range(len(self.after)):
             self.after[one] = [following for following in self.after[one] if following != end]
 
@@ -209,9 +210,14 @@ def _carried(code: CodeType, flow: Flow, head: LoopTop) -> list[str]:
     return sorted(stored & (flow.live()[head.at] | {*code.co_freevars}))
 
 
+def code_of(user_class: type, method: str) -> CodeType | None:
+    """The code of a method of a class; None if there is none."""
+    return getattr(getattr(user_class, method, None), "__code__", None)
+
+
 def has_loop(user_class: type, method: str) -> bool:
     """Whether a method of a class has a loop over `rayshot.loop`. Raises as `loop_heads`."""
-    code = getattr(getattr(user_class, method, None), "__code__", None)
+    code = code_of(user_class, method)
     return code is not None and bool(loop_heads(code))
 
 
@@ -231,7 +237,7 @@ def _is_endless(code: CodeType) -> bool:
 
 def has_endless_loop(user_class: type, method: str) -> bool:
     """Whether a method of a class never ends once it loops: no `break`, `return` or `raise` leads out of its loop."""
-    code = getattr(getattr(user_class, method, None), "__code__", None)
+    code = code_of(user_class, method)
     return code is not None and _is_endless(code)
 
 
