@@ -145,9 +145,7 @@ class PoisonWatch:
         assert frame.count == 1, f"{frame.count} messages are handled at once"
         fields = next(iter(self._process.codec.unpacker(frame.body)))
         slots = self._process.channels.mailbox.slots.get((sender, frame.first), ())
-        removable = is_removable(fields)
-        method = method_of(fields) if removable else ""
-        return MessageId(sender, frame.first, digest(frame.body, slots), method, removable), fields
+        return identified(sender, frame.first, fields, digest(frame.body, slots)), fields
 
     def _pass_over(self, delivery: Delivery, message: MessageId, fields: list[Any]) -> None:
         process, mailbox = self._process, self._process.channels.mailbox
@@ -212,11 +210,8 @@ class TurnWatch:
         """A handler will be begun with this message. One that a state had is begun anew, and cannot be left out."""
         method = method_of(fields) or ""
         if not (method and has_loop(type(self._process.cell.instance), method)):
-            named, known_by = is_removable(fields), digest(body, handling.slots)
-            message = MessageId(
-                handling.sender, handling.number, known_by, method if named else "", removable=named and not is_anew
-            )
-            self._messages[handling] = message
+            message = identified(handling.sender, handling.number, fields, digest(body, handling.slots))
+            self._messages[handling] = replace(message, removable=False) if is_anew else message
 
     def begins(self, handling: Handling, fields: list[Any]) -> bool:
         """Whether the handler begins. If its message is a dead letter, it is answered here."""
@@ -255,9 +250,10 @@ class TurnWatch:
         self._messages.pop(handling, None)
 
 
-def is_removable(fields: list[Any]) -> bool:
-    """Whether an actor can do without this message: a tell, a call or a timer."""
-    return isinstance(fields[0], str) or fields[0] in (PICKLED, CALL)
+def identified(sender: str, number: int, fields: list[Any], content: bytes) -> MessageId:
+    """What a message is known by. An actor can do without it if it is a tell, a call or a timer."""
+    removable = isinstance(fields[0], str) or fields[0] in (PICKLED, CALL)
+    return MessageId(sender, number, content, method_of(fields) if removable else "", removable)
 
 
 def digest(body: bytes | memoryview, slots: Iterable[Slot]) -> bytes:
