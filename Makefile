@@ -13,7 +13,7 @@ ALL := setup java chromium azurite metrics
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo notebooks test test-all test-tenth durations acceptance simulate mistakes chaos fuzz check bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test test-all test-tenth durations acceptance simulate mistakes chaos fuzz check docs bench peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -101,6 +101,10 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/python scripts/bars
 	@$(BIN)/python -m pytest tests/project
+
+# The site of the documentation, in build/site; a broken link or anchor fails.
+docs: setup
+	@$(BIN)/python scripts/site
 
 bench: setup
 	@$(BIN)/python -m benchmarks --json docs/benchmarks/results.json --plots docs/benchmarks

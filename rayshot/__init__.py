@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.loop import loop
     from rayshot.model.reply import Reply, gather, get, wait
+    from rayshot.model.waits_first import waits_first
     from rayshot.primitives.event import Event
     from rayshot.primitives.queue import Queue
     from rayshot.primitives.semaphore import Lock, Semaphore
