@@ -10,6 +10,7 @@ import rayshot
 from benchmarks.cluster import ONE_LIFE, fresh_cluster, wait_for
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
+from rayshot.protocol.identity import Mode
 
 HANDLER_S = 0.001
 PAYLOAD = bytes(100)
@@ -17,7 +18,7 @@ SIZES = (100, 1_000, 10_000, 100_000)
 ALIGNED_S_MAX = 20.0
 """An aligned snapshot waits for all that is queued; one that would wait for longer is not taken."""
 TARGET = Target("<=", 1.5)
-MODES = ("chandy-lamport", "aligned")
+MODES: tuple[Mode, ...] = ("chandy-lamport", "aligned")
 
 
 class Feeder:
@@ -88,7 +89,7 @@ class _Line:
         self.sent = 0
         system.connect(self.feeder, self.slow)
 
-    def snapshot(self, size: int, mode: str) -> _Taken:
+    def snapshot(self, size: int, mode: Mode) -> _Taken:
         """Take one behind so many queued messages, then let them be processed."""
         self.brake.touch()
         ray.get(self.feeder.feed.remote(self.slow, size))

@@ -5,6 +5,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, Literal
 
 import ray
 
@@ -13,6 +14,7 @@ from benchmarks.cluster import ONE_LIFE, fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.rhythm import Rhythms, lost_between, lost_in_windows, measure
 from benchmarks.tokens import Ring, lost_and_orphaned
+from rayshot.protocol.identity import Mode
 
 ACTORS, KEYS, FEW_KEYS = 16, 100_000, 1_000
 """What the targets are for, and the throughput; with few keys a snapshot is nearly all protocol."""
@@ -31,7 +33,8 @@ CALM_S = {"idle": 0.1, "busy": 1.0}
 """After each snapshot, so that none meets the messages that the last one, which may stop the world, has piled up."""
 LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
 FEW_KEYS_LOSS_TARGET = Target("<=", 5.0)
-WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
+BY_HAND: Final = "hand-written save"
+WAYS: tuple[Mode | Literal["hand-written save"], ...] = ("chandy-lamport", "stop-the-world", BY_HAND)
 
 
 def run(*, short: bool) -> Report:
@@ -105,10 +108,12 @@ def _single_snapshots(
                     ring.halt()
 
 
-def _one(system: rayshot.System, ring: Ring, way: str, folder: Path, *, idle: bool) -> Iterator[tuple[str, float]]:
+def _one(
+    system: rayshot.System, ring: Ring, way: Mode | Literal["hand-written save"], folder: Path, *, idle: bool
+) -> Iterator[tuple[str, float]]:
     """One snapshot: ms until it was recorded and durable, and what it lacks."""
     began_at = time.perf_counter()
-    if way != WAYS[2]:
+    if way != BY_HAND:
         snapshot = system.snapshot(mode=way)
         yield "durable", 1e3 * (time.perf_counter() - began_at)
         yield "recorded", 1e3 * float(snapshot.stats["recorded_s"])

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from rayshot.snapshots.snapshot import Snapshot
     from rayshot.snapshots.upkeep.copying import copy
 
+    _driver_port: Any
+    _frame: Any
+    _hear: Any
+    _open_table: Any
+    _result_of: Any
+
 _HOMES = {
     "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
     "Event": ("rayshot.primitives.event", "Event"),
@@ -89,12 +95,14 @@ __all__ = [
 __version__ = "0.2.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rayshot' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
-    return value
+if not TYPE_CHECKING:  # else type checkers would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'rayshot' has no attribute {name!r}")
+        module, attribute = _HOMES[name]
+        value = globals()[name] = getattr(import_module(module), attribute)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from rayshot.cli.json_option import json_option
 from rayshot.documents import words
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import SnapshotConfig, check_label
-from rayshot.protocol.identity import MODES, STOP_THE_WORLD
+from rayshot.protocol.identity import MODES, STOP_THE_WORLD, Mode
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
@@ -65,7 +65,7 @@ def systems(address: str | None, *, as_json: bool) -> None:
 @_timeout
 @address_option
 @_one_line
-def snapshot(name: str | None, mode: str | None, timeout_s: float, address: str | None, *, as_json: bool) -> None:
+def snapshot(name: str | None, mode: Mode | None, timeout_s: float, address: str | None, *, as_json: bool) -> None:
     """Take a snapshot of system NAME, or of the only one."""
     click.echo(_say(_take(name, address, None, mode, timeout_s), as_json=as_json))
 
@@ -80,7 +80,7 @@ def snapshot(name: str | None, mode: str | None, timeout_s: float, address: str 
 def savepoint(
     context: click.Context,
     words_: tuple[str, ...],
-    mode: str | None,
+    mode: Mode | None,
     timeout_s: float,
     address: str | None,
     *,
@@ -183,7 +183,13 @@ def rhythm(config: SnapshotConfig) -> str:
 
 
 def _take(
-    name: str | None, address: str | None, label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
+    name: str | None,
+    address: str | None,
+    label: str | None,
+    mode: Mode | None,
+    timeout_s: float,
+    *,
+    final: bool = False,
 ) -> dict[str, Any]:
     """Take a snapshot and, if it is `final`, shut the system down after it. Returns the document about it."""
 

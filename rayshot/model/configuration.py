@@ -9,7 +9,7 @@ from typing import Final, Literal
 from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.format.suggestion import did_you_mean
-from rayshot.protocol.identity import CHANDY_LAMPORT, MODES
+from rayshot.protocol.identity import CHANDY_LAMPORT, MODES, Mode
 from rayshot.protocol.recovery_events import RecoveryPolicy
 
 SECONDS_MAX = 366 * 86400.0
@@ -54,7 +54,7 @@ class SnapshotConfig:
     keep_hourly: int | None = None
     keep_daily: int | None = None
     keep_weekly: int | None = None
-    mode: str = CHANDY_LAMPORT
+    mode: Mode = CHANDY_LAMPORT
     alignment_timeout_s: float | None = None
     conclude_timeout_s: float = 60.0
     max_in_flight_bytes: int = 4 << 30

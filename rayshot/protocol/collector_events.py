@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, MODES, Channel, SnapshotId
+from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, MODES, Channel, Mode, SnapshotId
 from rayshot.protocol.record import Record
 
 
@@ -17,7 +17,7 @@ class SnapshotWanted:
     a second aligned one while the collector `is_aligning`: each of them could hold back what the other waits for.
     """
 
-    mode: str = CHANDY_LAMPORT
+    mode: Mode = CHANDY_LAMPORT
     inputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -5,26 +5,27 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from rayshot.errors import ConfigError
 
-CHANDY_LAMPORT = "chandy-lamport"
-ALIGNED = "aligned"
-STOP_THE_WORLD = "stop-the-world"
-MODES = (CHANDY_LAMPORT, ALIGNED, STOP_THE_WORLD)
+CHANDY_LAMPORT: Final = "chandy-lamport"
+ALIGNED: Final = "aligned"
+STOP_THE_WORLD: Final = "stop-the-world"
+Mode = Literal["chandy-lamport", "aligned", "stop-the-world"]
+MODES: tuple[Mode, ...] = (CHANDY_LAMPORT, ALIGNED, STOP_THE_WORLD)
 """The algorithms by which a snapshot is taken."""
 
 COORDINATOR = "coordinator"
 """The initiator of the coordinator's Chandy-Lamport snapshots."""
 
-INITIATORS = {CHANDY_LAMPORT: COORDINATOR, ALIGNED: "aligned", STOP_THE_WORLD: "stopped"}
+INITIATORS: Mapping[Mode, str] = {CHANDY_LAMPORT: COORDINATOR, ALIGNED: "aligned", STOP_THE_WORLD: "stopped"}
 """The initiator of the coordinator's snapshots of each mode."""
 
 RESERVED = tuple(INITIATORS.values())
 """Names that no process may have."""
 
-_MODE_OF = {initiator: mode for mode, initiator in INITIATORS.items()}
+_MODE_OF: Mapping[str, Mode] = {initiator: mode for mode, initiator in INITIATORS.items()}
 
 DRIVER_PREFIX = "driver:"
 """Names of senders outside the system (the environment of the 1985 paper) begin with this."""
@@ -79,7 +80,7 @@ class SnapshotId(NamedTuple):
         return f"{self.incarnation}-{self.initiator}-{self.counter}"
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         """How it is taken: one of MODES. A process that learns only the id, from a marker or an answer, needs this."""
         return _MODE_OF.get(self.initiator, CHANDY_LAMPORT)
 

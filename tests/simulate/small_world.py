@@ -26,7 +26,7 @@ from rayshot.protocol.events import (
     SnapshotEnded,
     SnapshotRequested,
 )
-from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
+from rayshot.protocol.identity import ALIGNED, MODES, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.bodies.account_process import AccountProcess
 from rayshot.simulation.bodies.application import AccountMessage, HandlerSent, Received, SimulatedAccount, Step
@@ -244,7 +244,7 @@ class SmallWorld:
         if who in self.processes:
             self.processes[who].tell(SnapshotRequested())
         elif who != ALIGNED:
-            self.coordinator.tell(SnapshotWanted(who))
+            self.coordinator.tell(SnapshotWanted(next(mode for mode in MODES if mode == who)))
         elif not self.coordinator.collector.is_aligning:
             self.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(self.channels)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rayshot.errors import RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import ALIGNED
+from rayshot.protocol.identity import ALIGNED, Mode
 from rayshot.runtime.wire.actor_errors import ActorExited
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SnapshotRequest(NamedTuple):
     is given up if it is not recorded within `within_s` seconds, or the time-out of the settings if that is shorter.
     """
 
-    mode: str | None = None
+    mode: Mode | None = None
     label: str | None = None
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
@@ -71,7 +71,7 @@ class PendingRequest:
     actor began it.
     """
 
-    mode: str
+    mode: Mode
     order: SnapshotRequest = field(default_factory=SnapshotRequest)
     trigger: str = "actor"
     done: threading.Event = field(default_factory=threading.Event)

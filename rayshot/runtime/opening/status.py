@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.channel.holding import Waiting
 from rayshot.runtime.wire.recovery_report import RecoveryReport
+from rayshot.runtime.wire.states import State
 
+MaybeNone: TypeAlias = Any
+"""In a union: the value may be None, and type checkers let it pass unchecked, as it mostly is not."""
 LONG_S = 60.0
 """A handler that has run for so many seconds is named in the detail of a status: it may never end."""
 
@@ -39,16 +42,16 @@ class ActorStatus:
     state, in a message that waits, or in a handler that runs.
     """
 
-    pid: int | None
-    mailbox: int | None
-    outbox: int | None
-    dead_letters: int | None
-    pinned_bytes: int | None
-    node: str | None
-    handler: str | None
-    waits_for: tuple[str, ...] | None
-    waits_s: float | None
-    waits_at: str | None
+    pid: int | MaybeNone
+    mailbox: int | MaybeNone
+    outbox: int | MaybeNone
+    dead_letters: int | MaybeNone
+    pinned_bytes: int | MaybeNone
+    node: str | MaybeNone
+    handler: str | MaybeNone
+    waits_for: tuple[str, ...] | MaybeNone
+    waits_s: float | MaybeNone
+    waits_at: str | MaybeNone
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class SystemStatus:
 
     name: str
     incarnation: int
-    state: str
+    state: State
     detail: str
     last_snapshot: SnapshotId | None
     last_taken_at: datetime | None

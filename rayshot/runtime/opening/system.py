@@ -30,7 +30,7 @@ from rayshot.model.handle import ActorHandle
 from rayshot.places.kinds import open_store
 from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
+from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD, Mode
 from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
@@ -218,7 +218,7 @@ class System:
         self,
         *,
         label: str | None = None,
-        mode: str | None = None,
+        mode: Mode | None = None,
         initiator: str | ActorHandle | Sequence[str | ActorHandle] | None = None,
         spread: Spread = "coordinator",
     ) -> Snapshot:
@@ -280,7 +280,7 @@ class System:
             )
         return self._take(SnapshotRequest(first=True, driver=self._port.name), drain)
 
-    def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
+    def savepoint(self, label: str, *, mode: Mode | None = None) -> Snapshot:
         """Take a snapshot that is never deleted automatically; `label` says what it is for. Otherwise as `snapshot`."""
         check_label(label)
         return self.snapshot(label=label, mode=mode)

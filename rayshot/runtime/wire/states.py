@@ -1,6 +1,6 @@
 """The states of a system, as `SystemStatus.state` has them."""
 
-from typing import Final
+from typing import Final, Literal
 
 LOADING: Final = "loading"
 """The system is being restored."""
@@ -11,4 +11,5 @@ STOPPED: Final = "stopped"
 """The system takes no messages any more."""
 RECOVERING: Final = "recovering"
 """The system goes back to its last snapshot by itself, and will run again."""
-STATES: Final = (LOADING, BEGINNING, RUNNING, RECOVERING, STOPPED)
+State = Literal["loading", "beginning", "running", "recovering", "stopped"]
+STATES: tuple[State, ...] = (LOADING, BEGINNING, RUNNING, RECOVERING, STOPPED)

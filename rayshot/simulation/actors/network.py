@@ -22,7 +22,7 @@ from rayshot.protocol.collector_events import (
 )
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
 from rayshot.protocol.events import SnapshotEnded
-from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
+from rayshot.protocol.identity import ALIGNED, Channel, Mode, SnapshotId, check_actor_name
 from rayshot.protocol.record import Record
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.actors.stepping import message_words
@@ -386,7 +386,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
 
     # The coordinator -------------------------------------------------------------------------------------------
 
-    def want_snapshot(self, mode: str) -> bool:
+    def want_snapshot(self, mode: Mode) -> bool:
         """Begin a snapshot. Returns whether this was possible.
 
         It is not if all go back, if a new coordinator is finding processes, or if another aligned one is open and this
@@ -394,7 +394,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         """
         return self.is_whole and self.begin_snapshot(self.coordinator, mode)
 
-    def begin_snapshot(self, coordinator: WorldCoordinator, mode: str) -> bool:
+    def begin_snapshot(self, coordinator: WorldCoordinator, mode: Mode) -> bool:
         """Let a coordinator begin a snapshot, unless it would be its second aligned one; returns whether it did."""
         if mode != ALIGNED:
             self.note("somebody asks for a snapshot")

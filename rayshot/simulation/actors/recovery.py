@@ -9,7 +9,7 @@ from rayshot.model.recasting import Recasting
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import AbortWanted, ProcessJoined
 from rayshot.protocol.events import DeadlinePassed
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Mode, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.recovery_events import Began, LoadProcess, ProcessLoaded
 from rayshot.simulation.actors.network import ActorNetwork
@@ -201,7 +201,7 @@ class RecoverableActors(ActorNetwork):
         """How many times a coordinator was lost."""
         return self.counts["coordinators replaced"]
 
-    def lose_coordinator(self, mode: str) -> bool:
+    def lose_coordinator(self, mode: Mode) -> bool:
         """Replace the coordinator. If it was only thought dead, it begins one more snapshot of this mode, as a rival.
 
         It does not if all were on their way back: then it takes no snapshots.
@@ -218,7 +218,7 @@ class RecoverableActors(ActorNetwork):
             self.push(self.on_rival, old, mode)
         return True
 
-    def on_rival(self, coordinator: WorldCoordinator, mode: str) -> None:
+    def on_rival(self, coordinator: WorldCoordinator, mode: Mode) -> None:
         """Let a coordinator that was replaced begin a snapshot."""
         self.note(f"coordinator {coordinator.generation} lives, and does not know that it was replaced")
         self.begin_snapshot(coordinator, mode)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped, WaitsForHandler
 from rayshot.model.configuration import LoopsOfWorld
+from rayshot.protocol.identity import Mode
 from rayshot.simulation.actors.recovery import RecoverableActors
 from rayshot.simulation.actors.steps import settle
 from rayshot.simulation.bodies.actor_process import SimulatedActor
@@ -34,7 +35,7 @@ class ActorSchedule:
         crashes: int,
         takeovers: int,
         deadlines: int,
-        mode: str,
+        mode: Mode,
         loops: LoopsOfWorld,
         steps_max: int,
         story: bool,
@@ -142,7 +143,7 @@ class ActorSchedule:
                 return actors.pass_deadline()
         return actors.lose_actor()
 
-    def take(self, mode: str) -> WorldSnapshot:
+    def take(self, mode: Mode) -> WorldSnapshot:
         """Take a snapshot now. Raises StateNotSerializable and SnapshotAborted."""
         actors = self.actors
         known, before = set(actors.coordinator.collector.open_snapshots), len(actors.snapshots)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.model.configuration import CHOSEN, LoopsOfWorld
-from rayshot.protocol.identity import CHANDY_LAMPORT
+from rayshot.protocol.identity import CHANDY_LAMPORT, Mode
 from rayshot.simulation.actors.schedule import STEPS_MAX
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.face.shrinking import same_failure, shrink
@@ -44,7 +44,7 @@ def explore(
     crashes: int = 0,
     takeovers: int = 0,
     deadlines: int = 0,
-    mode: str = CHANDY_LAMPORT,
+    mode: Mode = CHANDY_LAMPORT,
     loops: LoopsOfWorld = CHOSEN,
     network: str = "reordering",
     steps_max: int = STEPS_MAX,

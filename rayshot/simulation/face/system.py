@@ -24,7 +24,7 @@ from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification, check_class
-from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId, check_name
+from rayshot.protocol.identity import CHANDY_LAMPORT, Mode, SnapshotId, check_name
 from rayshot.simulation.actors.schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actors.snapshot_loading import read_stored
 from rayshot.simulation.actors.stepping import TIMER, Pending, Step, view_of
@@ -77,7 +77,7 @@ class SimulatedSystem:
         crashes: int = 0,
         takeovers: int = 0,
         deadlines: int = 0,
-        mode: str = CHANDY_LAMPORT,
+        mode: Mode = CHANDY_LAMPORT,
         loops: LoopsOfWorld = CHOSEN,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
@@ -319,7 +319,7 @@ class SimulatedSystem:
             raise refused
         return happened
 
-    def snapshot(self, *, mode: str | None = None) -> WorldSnapshot:
+    def snapshot(self, *, mode: Mode | None = None) -> WorldSnapshot:
         """Take a snapshot now that includes everything the test did before; returns it, and keeps it in `snapshots`.
 
         With the default mode no handler runs meanwhile, except the constructors of actors that the test made.
