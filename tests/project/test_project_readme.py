@@ -1,20 +1,19 @@
 """The README's first screen runs and prints what it says."""
 
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.processes import ROOT, search_path
+from tests import readme
+from tests.processes import search_path
 
 
 @pytest.mark.ray
 @pytest.mark.acceptance("X5")
 def test_the_bank_of_the_readme_prints_what_the_readme_says(tmp_path):
-    text = (ROOT / "README.md").read_text()
-    code, printed = re.search(r"```python\n(import os.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+    code, printed = readme.bank()
     script = tmp_path / "bank.py"
     script.write_text(code)
     for _ in ("the first time", "again, over its own snapshots"):
@@ -24,5 +23,4 @@ def test_the_bank_of_the_readme_prints_what_the_readme_says(tmp_path):
             env={**os.environ, **search_path(), "RAY_DEDUP_LOGS": "0"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        said = [line for line in done.stdout.splitlines() if not line.startswith(("\x1b[", "("))]
-        assert said == printed.splitlines()
+        assert readme.said(done.stdout) == printed

@@ -3,7 +3,6 @@
 import email
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -13,16 +12,10 @@ import pytest
 
 import rayshot
 from tests.processes import ROOT
+from tests.wheel.building import build
 
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
 TAG = f"v{rayshot.__version__}"
-
-
-def build(kind, folder, root=ROOT):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder]
-    subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=120)
-    (built,) = folder.iterdir()
-    return built
 
 
 @pytest.fixture(scope="module")
