@@ -71,7 +71,7 @@ class ActorHandle:
     def __getattr__(self, method: str) -> "Method":
         methods = self._methods
         if method not in BUILT_IN and not (may_be_method(method) if methods is None else method in methods):
-            raise unknown_method(self._name, method, methods or ())
+            raise unknown_method(self._name, method, methods or (), self._user_class)
         found = self.__dict__[method] = Method(self, method)
         return found
 

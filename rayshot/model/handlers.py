@@ -40,7 +40,7 @@ class Handlers(dict[str, Callable[..., Any]]):
             user_class = type(self._instance)
             if hasattr(user_class, method) and is_generator(user_class, method):
                 raise generator_called(self._name, method)
-            raise unknown_method(self._name, method, self._methods)
+            raise unknown_method(self._name, method, self._methods, user_class)
         if self._watch is not None:
             bound = self[method] = self._at_once(method, getattr(self._instance, method), self._watch)
             return bound

@@ -144,8 +144,11 @@ def may_be_method(name: str) -> bool:
     return not name.startswith("__") and name not in _OF_RAYS_HANDLES
 
 
-def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMethod:
-    """The error for a method that the actor does not have, or that cannot be called."""
+def unknown_method(actor: str, method: str, methods: Iterable[str], user_class: type | None = None) -> UnknownMethod:
+    """The error for a method that the actor does not have, or that cannot be called.
+
+    `user_class` is the actor's class, if it is known here: it tells a misspelt method from a generator.
+    """
     if method.startswith("__"):
         text = (
             f"actor {actor!r} cannot be sent {method!r}: a handle reaches methods with plain names. Give the class one "
@@ -157,10 +160,13 @@ def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMe
             f"name, handle.name; see {porting('actor-id')}"
         )
     else:
-        text = (
-            f"actor {actor!r} has no method {method!r}; it has {', '.join(known := sorted(methods))}"
-            f"{did_you_mean(method, known) or '.'} A generator cannot be called: see {porting('generators')}"
-        )
+        known = sorted(methods)
+        meant = did_you_mean(method, known)
+        text = f"actor {actor!r} has no method {method!r}; it has {', '.join(known) or 'none'}{meant}"
+        if user_class is None and not meant:
+            text += f". If {method!r} is a generator, it cannot be called: see {porting('generators')}"
+        elif user_class is not None and hasattr(user_class, method) and is_generator(user_class, method):
+            text += f". In its class {method!r} is a generator, which cannot be called: see {porting('generators')}"
     return UnknownMethod(text, actor=actor, method=method)
 
 

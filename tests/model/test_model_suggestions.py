@@ -25,11 +25,24 @@ def test_an_error_about_an_unknown_name_ends_with_the_nearest_one(given, meant):
         given()
 
 
-def test_an_unknown_method_names_the_nearest_one():
-    assert "has no method 'depsoit'; it has deposit, read. Did you mean 'deposit'? A generator" in str(
-        unknown_method("alice", "depsoit", ["read", "deposit"])
-    )
-    assert "; it has read. A generator" in str(unknown_method("alice", "x", ["read"]))
+class Account:
+    def read(self):
+        return 1
+
+    def rows(self):
+        yield 1
+
+
+@pytest.mark.parametrize("user_class", [None, Account])
+def test_a_misspelt_method_gets_the_nearest_one_and_no_advice_about_generators(user_class):
+    said = str(unknown_method("alice", "depsoit", ["read", "deposit"], user_class))
+    assert said == "actor 'alice' has no method 'depsoit'; it has deposit, read. Did you mean 'deposit'?"
+
+
+def test_who_knows_the_class_of_an_actor_speaks_of_generators_only_if_the_method_is_one():
+    assert str(unknown_method("alice", "x", ["read"], Account)) == "actor 'alice' has no method 'x'; it has read"
+    assert "In its class 'rows' is a generator" in str(unknown_method("alice", "rows", ["read"], Account))
+    assert "; it has read. If 'x' is a generator" in str(unknown_method("alice", "x", ["read"]))
 
 
 def test_an_unknown_name_that_is_near_to_nothing_is_not_guessed_at():
