@@ -53,11 +53,23 @@ class LocalStore:
         return self.folder.as_uri()
 
     def is_there(self) -> bool:
-        """Whether the folder exists. Raises StoreUnavailable if it cannot find out."""
+        """Whether the folder exists. Raises ConfigError if no folder can be there, StoreUnavailable if nobody knows."""
         try:
-            return self.folder.is_dir()
+            there = self.folder.is_dir()
         except OSError as error:
             raise _failure(error, self.folder, 0) from error
+        if not there:
+            self.refuse_file()
+        return there
+
+    def refuse_file(self) -> None:
+        """Raise ConfigError if a file stands where the folder, or one above it, would be."""
+        for path in (self.folder, *self.folder.parents):
+            with suppress(OSError):  # one that cannot be looked at is refused where it is used
+                if path.is_dir():
+                    return
+                if path.exists():
+                    raise ConfigError(f"{path} is a file, and a storage is a folder: give another path", url=self.url)
 
     def create(self, key: str, data: Data) -> None:
         """See Store.create."""
@@ -98,6 +110,7 @@ class LocalStore:
 
     def check(self) -> None:
         """See Store.check; also removes what killed writers left behind."""
+        self.refuse_file()
         try:
             self._make_durable(self.folder)
         except OSError as error:
@@ -176,6 +189,7 @@ class LocalStore:
     def _scan(self, folder: Path, after: str, *, shallow: bool) -> Iterator[Entry]:
         """Yield the entries of `folder` in any order, no object up to `after`, and none that vanishes meanwhile."""
         if not folder.is_dir():
+            self.refuse_file()
             return
         parent = "" if folder == self.folder else f"{folder.relative_to(self.folder).as_posix()}/"
         for item in os.scandir(folder):

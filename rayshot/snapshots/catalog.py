@@ -263,8 +263,8 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
             one, is older, RolledBack is raised. A signature alone does not show that the whole storage was put back to
             an older state.
 
-    Raises ConfigError for an unknown kind of address and for a bucket that cannot be read, SystemNotFound for a folder
-    that does not exist, and StoreUnavailable for a folder that cannot be read.
+    Raises ConfigError for an unknown kind of address, a path that leads to a file, and a bucket that cannot be read,
+    SystemNotFound for a folder that does not exist, and StoreUnavailable for a folder that cannot be read.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.is_there():

@@ -252,10 +252,14 @@ def test_check_refuses_a_folder_that_cannot_be_written(
 
 
 @pytest.mark.acceptance("G25")
-def test_check_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", [LocalStore.check, LocalStore.is_there, lambda store: list(store.list())])
+def test_a_file_in_the_place_of_the_folder_or_above_it_is_named(
+    tmp_path: Path, verb: Callable[[LocalStore], Any]
+) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ConfigError, match="cannot be made"):
-        LocalStore(tmp_path / "file/shots").check()
+    for place in ("file", "file/shots"):
+        with pytest.raises(ConfigError, match=r"/file is a file, and a storage is a folder"):
+            verb(LocalStore(tmp_path / place))
 
 
 @pytest.mark.acceptance("D9")

@@ -58,12 +58,18 @@ def check_arguments(
 
 
 def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
-    """The storage address in a form that every process of the cluster can use, and the store there."""
+    """The storage address in a form that every process of the cluster can use, and the store there.
+
+    Raises ConfigError if no process, or not every process, can find a storage there; for one that cannot be written,
+    the store's own `check` does.
+    """
     store, address = open_store(storage), os.fspath(storage)
     if address.startswith("memory://"):
         raise ConfigError("memory:// lives inside one process, a system in many: give a folder")
     if isinstance(store, LocalStore) and "://" not in address:
         address = str(store.folder)
+    if isinstance(store, LocalStore):
+        store.refuse_file()  # before Ray is started
     return address, store
 
 
