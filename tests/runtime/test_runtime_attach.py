@@ -127,6 +127,32 @@ def test_a_wrong_token_and_none_say_what_to_set(pods):
     assert TOKEN not in "".join(f"{wrong}{none}{right}")
 
 
+@pytest.mark.wide("slow")
+def test_a_program_that_would_begin_a_system_is_told_at_once_how_to_get_the_token(pods, tmp_path):
+    program = f"""
+import rayshot
+try:
+    rayshot.init('bank', storage={str(tmp_path / "shots")!r})
+except rayshot.errors.ClusterRefused as error:
+    print(error)
+"""
+
+    def said(**variables):
+        done = pods[1].run("-c", f"import rayshot.errors\n{program}", **variables)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    ours = "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's own, which `ray get-auth-token` prints on its head"
+    asked = {"RAY_AUTH_MODE": "token"}
+    for joined in ({}, {"RAY_ADDRESS": pods[1].address}):  # {}: Ray finds it by itself
+        wrong = said(**asked, RAY_AUTH_TOKEN="of-another-cluster", **joined)
+        assert f"refuses this program's token: set {ours}" in wrong
+        assert f"shows none: set RAY_AUTH_MODE=token, and {ours}" in said(RAY_AUTH_MODE="disabled", **joined)
+    nowhere = {"RAY_AUTH_TOKEN": "", "RAY_AUTH_TOKEN_PATH": "/nonexistent/token", "RAY_TMPDIR": str(tmp_path)}
+    own = said(**asked, **nowhere)
+    assert own.startswith("RAY_AUTH_MODE=token asks for a token, and this program finds none that can be read")
+
+
 def test_a_program_with_tls_is_told_that_the_cluster_has_none(pods, tmp_path):
     certificates = make_certificates(tmp_path / "certificates")
     kind, message = refused(pods[0], {"address": pods[0].address}, **certificates)

@@ -90,14 +90,29 @@ def connect(address: str | None = None, *, quietly: bool = False) -> str:
 
 
 def join_or_start() -> None:
-    """Call `ray.init()` if nobody has. Raises ClusterUnreachable or ClusterRefused if RAY_ADDRESS leads nowhere."""
+    """Call `ray.init()` if nobody has.
+
+    Raises ClusterUnreachable or ClusterRefused if RAY_ADDRESS leads nowhere, or the cluster that was started last on
+    this machine, which `ray.init()` joins, does not let this program in; ClusterRefused also if a cluster of its own
+    cannot have a token.
+    """
     refuse_client()
     if ray.is_initialized():
         return
-    if os.environ.get("RAY_ADDRESS", "local") not in ("", AUTO, "local"):
+    wanted = os.environ.get("RAY_ADDRESS")
+    if wanted not in (None, "", AUTO, "local"):
         connect()
-    else:
+        return
+    if wanted != "local" and (last := services.find_bootstrap_address(None)) is not None:
+        _greet(where := _canonical(last))  # Ray itself would try for 20 s, and not say what is wrong
+        _examine(where, found_here=True)
+    try:
         ray.init(include_dashboard=False, logging_level=logging.WARNING)
+    except AuthenticationError as error:
+        raise ClusterRefused(
+            "RAY_AUTH_MODE=token asks for a token, and this program finds none that can be read: set RAY_AUTH_TOKEN, "
+            "or mend or unset RAY_AUTH_TOKEN_PATH; or set RAY_AUTH_MODE=disabled"
+        ) from error
 
 
 def _drop(*_: Any, **__: Any) -> None:
@@ -344,7 +359,11 @@ def _token_refused(where: str) -> ClusterRefused:
         said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
     else:
         said = "refuses this program's token: set RAY_AUTH_TOKEN or"
-    return ClusterRefused(f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own", address=where)
+    return ClusterRefused(
+        f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own, which `ray get-auth-token` prints "
+        "on its head",
+        address=where,
+    )
 
 
 def _check_versions(where: str, metadata: bytes | None) -> None:
