@@ -7,6 +7,7 @@ sees that the process is gone. A heartbeat fences nothing: EPOCH does that.
 """
 
 import socket
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,10 +99,13 @@ def check_nobody_lives(store: Store, system: str) -> None:
     if last is None or not last.alive:
         return
     left_s = ALIVE_S - last.age_s
+    until = time.strftime("%H:%M:%S", time.localtime(time.time() + left_s))
     raise LivesElsewhere(
-        f"life {last.incarnation} of system {system!r} runs in another cluster: {last.host} said so {last.age_s:.0f} s "
-        f"ago. A life that begins here would stop it. End it there, or wait: it counts as dead in {left_s:.0f} s if it "
-        f"does not say so again. If you know that it is dead, say rayshot.resume(..., takeover=True)",
+        f"life {last.incarnation} of system {system!r} may still run in another cluster: {last.host} said "
+        f"{last.age_s:.0f} s ago that it runs. If it does not say so again, it counts as dead at {until}, in "
+        f"{left_s:.0f} s: try again then. If you know that it is dead, or is to end, rayshot.resume({system!r}, ..., "
+        f"takeover=True) goes on now. Should it run after all, it takes no more snapshots and stops, and what it does "
+        f"behind its last one is lost",
         system=system,
         incarnation=last.incarnation,
         host=last.host,
