@@ -56,6 +56,11 @@ be tried to the end. Of a system that runs: 20 no cluster, or it refuses; 21 the
 stopped, or not yet back; 23 timed out. 130 Ctrl-C. An error is one line on stderr; with --json stdout has {"error":
 {"kind": ..., "message": ...}} too, in the place of the document."""
 
+
+class Interrupted(RayshotError):
+    """The user pressed Ctrl-C."""
+
+
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
     (NotFound, NO_SNAPSHOT),
@@ -69,6 +74,7 @@ _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemDown, NOT_RUNNING),
     (NotReady, NOT_RUNNING),
     (NoAnswer, TIMED_OUT),
+    (Interrupted, INTERRUPTED),
 )
 
 
@@ -88,10 +94,6 @@ def leave(error: RayshotError, code: int | None = None) -> Never:
     """Print `error` as one line on stderr, and leave with `code`, or with the error's own code if none is given."""
     click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
     raise click.exceptions.Exit(exit_code(error) if code is None else code) from error
-
-
-class Interrupted(RayshotError):
-    """The user pressed Ctrl-C."""
 
 
 class CommandGroup(click.Group):
@@ -126,7 +128,7 @@ class CommandGroup(click.Group):
                 click.echo(json.dumps(UsageError(error.format_message()).document))
             raise
         except KeyboardInterrupt:  # click's own exit code is 1, which has another meaning here
-            fail(Interrupted("the command waits no longer; the system may still do what it was asked for"), INTERRUPTED)
+            fail(Interrupted("the command waits no longer; the system may still do what it was asked for"))
         except BrokenPipeError as error:  # the reader has seen enough, and wants no line about it
             _abandon_stdout()
             raise click.exceptions.Exit(MACHINE_FAILED) from error

@@ -15,6 +15,7 @@ import click
 
 from rayshot.cli.child_process import ask_apart
 from rayshot.cli.connection import Seconds, address_option, check_running, cluster, name_argument, system
+from rayshot.cli.exits import Interrupted
 from rayshot.cli.grid import Header, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.documents import words
@@ -214,7 +215,14 @@ def _take(
                 reached.shutdown()
         return document
 
-    return ask_apart(take)
+    try:
+        return ask_apart(take)
+    except KeyboardInterrupt:
+        stops = ", and stops with it" if final else ""
+        raise Interrupted(
+            f"the command waits no longer. If it has reached the system, that goes on with the snapshot{stops}: "
+            f"`rayshot status` shows how far it is, and `rayshot list STORAGE` lists it when it is committed"
+        ) from None
 
 
 def _shut(name: str | None, address: str | None, timeout_s: float) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The program `rayshot` itself, and a program whose system it reaches, over a real head that comes and goes."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -147,6 +148,26 @@ def test_whoever_watches_through_a_pipe_reads_each_look(pod, program):
     finally:
         watching.kill()
         watching.wait()
+
+
+@pytest.mark.wide("slow")
+@pytest.mark.parametrize("words", [["snapshot", "one"], ["stop", "other", "--savepoint", "night"]])
+def test_ctrl_c_in_a_snapshot_says_where_to_look_for_it(pod, program, words):
+    bank = program(words[1])
+    assert bank.stdout.readline() == "life 1\n"
+    print("60", file=bank.stdin, flush=True)  # so long bob sleeps, and records nothing
+    assert bank.stdout.readline() == "told\n"
+    own = {**pod.environment, "RAY_ADDRESS": pod.address}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    taking = subprocess.Popen([PROGRAM, *words], env=own, start_new_session=True, **pipes)
+    look = [PROGRAM, "status", words[1], "--json"]
+    eventually(lambda: json.loads(pod.run(*look, RAY_ADDRESS=pod.address).stdout)["under_way"], 60)
+    os.killpg(taking.pid, signal.SIGINT)  # as a terminal does
+    printed, complaint = taking.communicate(timeout=30)
+    assert (taking.returncode, printed, complaint.count("\n")) == (130, "", 1)
+    assert "error: interrupted: the command waits no longer. If it has reached the system" in complaint
+    assert ("and stops with it" in complaint) == (words[0] == "stop")
+    pod.run(PROGRAM, "stop", words[1], "--without-savepoint", RAY_ADDRESS=pod.address)
 
 
 @pytest.mark.wide("slow")

@@ -1,5 +1,6 @@
 """Nobody waits for ever: for a coordinator that hangs, a program that died, a receiver that is behind."""
 
+import _thread
 import contextlib
 import os
 import re
@@ -165,6 +166,29 @@ def test_a_snapshot_goes_on_also_if_nobody_says_how_far_it_is(system, tmp_path, 
     monkeypatch.setattr(progress.ProgressLine, "show", lambda _, text: shown.append(text))
     assert system.snapshot().states() == {"alice": {"balance": 1}}
     assert f"the coordinator of system {system.name!r} does not say how far it is" in shown
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["a snapshot", "a stop"])
+def test_ctrl_c_says_what_becomes_of_the_snapshot_and_harms_nothing(system, tmp_path, caplog, stops):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    alice.pause_until.tell(tmp_path / "go")
+    eventually(lambda: system.status().actors["alice"].handler == "pause_until")
+    order = SnapshotRequest("stop-the-world", "night", final=True) if stops else SnapshotRequest()
+    with ThreadPoolExecutor(1) as pressing:
+        pressing.submit(lambda: eventually(lambda: system.status().snapshots) and _thread.interrupt_main())
+        with pytest.raises(KeyboardInterrupt):
+            system.order(order)
+    assert re.search(
+        r"Ctrl-C: .* goes on with the s\w+, now snapshot \S+: 0/1 recorded, waiting for alice", caplog.text
+    )
+    (tmp_path / "go").touch()
+    (taken,) = eventually(system.snapshots)
+    assert taken.states() == {"alice": {"balance": 1}}
+    if stops:
+        eventually(lambda: system.status().state == "stopped")
+    else:
+        assert ray.get(alice.read.remote()) == 1
 
 
 def let_storage_hang(coordinator):

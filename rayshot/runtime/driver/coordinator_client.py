@@ -46,6 +46,7 @@ class CoordinatorClient:
 
     def open_again(self) -> None:
         """Its system could not be shut down: it asks on."""
+        log.warning("system %r is not shut down, or not all of it: call shutdown() again", self.name)
         self.closed = False
 
     def check_open(self) -> None:

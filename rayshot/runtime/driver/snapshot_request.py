@@ -1,10 +1,11 @@
 """How a driver asks the coordinator for a snapshot, and waits for it."""
 
+import logging
 import time
 from contextlib import suppress
 from math import inf
 
-from rayshot.errors import NoAnswer, SnapshotAborted, SystemRecovering
+from rayshot.errors import NoAnswer, RayshotError, SnapshotAborted, SystemRecovering
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.door import door
@@ -13,7 +14,10 @@ from rayshot.runtime.driver.drain import STOP_S, Drain
 from rayshot.runtime.driver.progress import describe, wait_with_progress
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, SILENT_S, the_coordinator
 
+log = logging.getLogger("rayshot")
 LOOK_S = 5.0
+LAST_LOOK_S = 1.0
+"""After Ctrl-C the coordinator has so many seconds to say how far the snapshot is."""
 PING_S = 15.0
 """While the coordinator takes a snapshot, a driver asks it every LOOK_S whether it lives; it answers within PING_S."""
 
@@ -23,7 +27,8 @@ def take_snapshot(
 ) -> Committed:
     """Have the coordinator take a snapshot, and show its progress. This reads nothing of the snapshot or the storage.
 
-    If the system goes back to a snapshot meanwhile, this waits until it runs, and for the `drain`, and asks again.
+    If the system goes back to a snapshot meanwhile, this waits until it runs, and for the `drain`, and asks again. If
+    the user presses Ctrl-C, the log says what becomes of the snapshot: the coordinator goes on with it.
 
     Raises the errors of `System.snapshot`; NoAnswer if the snapshot is not committed within `within_s` seconds;
     NotReady if the system does not run within the time, or after RECOVERY_WAIT_S.
@@ -34,11 +39,31 @@ def take_snapshot(
             client.check_open()
             asked = order._replace(life=0 if drain is None else drain.life)
             return client.giving_keys(lambda: _ordered(client, asked, deadline))  # noqa: B023 - it is called here
+        except KeyboardInterrupt:
+            log.warning("%s", _left_alone(client, order))
+            raise
         except SystemRecovering:
             left_s = max(0.0, deadline - time.monotonic())
             client.await_running(min(RECOVERY_WAIT_S, left_s), min(SILENT_S, max(1.0, left_s)))
             if drain is not None:
                 drain.wait(STOP_S, deadline)
+
+
+def _left_alone(client: CoordinatorClient, order: SnapshotRequest) -> str:
+    """What becomes of a snapshot for which the program waits no longer."""
+    now = ""
+    with suppress(RayshotError, door.Unavailable):
+        now = describe(client.answer(client.coordinator.status.remote(), LAST_LOOK_S))
+    far = f", now {now}" if now else ""
+    if order.final:
+        return (
+            f"Ctrl-C: system {client.name!r} goes on with the savepoint{far}, and stops with it. system.status() says "
+            "whether it has; if no savepoint can be taken, the system runs on"
+        )
+    return (
+        f"Ctrl-C: system {client.name!r} runs on, and goes on with the snapshot{far}. system.snapshots() lists it when "
+        "it is committed"
+    )
 
 
 def _ordered(client: CoordinatorClient, order: SnapshotRequest, deadline: float) -> Committed:
