@@ -360,8 +360,8 @@ def _token_refused(where: str) -> ClusterRefused:
     else:
         said = "refuses this program's token: set RAY_AUTH_TOKEN or"
     return ClusterRefused(
-        f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own, which `ray get-auth-token` prints "
-        "on its head",
+        f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own, which `ray get-auth-token` "
+        "prints on its head",
         address=where,
     )
 
