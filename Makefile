@@ -56,7 +56,7 @@ test: $(ALL)
 durations: setup
 	@$(BIN)/python -m tests.durations $(REPORT)
 
-# All of the above, and what `make test` leaves out; docs/tests.md says what that is, and why.
+# All of the above, and what `make test` leaves out; tests/README.md says what that is, and why.
 test-all: $(ALL)
 	@$(BIN)/python -m pytest -m "not long" $(BESIDE) --timeout 1800
 

@@ -1,7 +1,7 @@
 """What `make test` leaves to `make test-all`: cases beyond the first ones of their kind, and slow tests.
 
 `@pytest.mark.wide("why")` leaves out a test, or all of a module; `@pytest.mark.sampled("why", keeps=2)` leaves out all
-cases of a test but the first two. The page docs/tests.md is made from these marks.
+cases of a test but the first two. The page tests/README.md is made from these marks.
 """
 
 import zlib

@@ -184,6 +184,14 @@ def test_each_program_comes_over_by_few_lines_and_the_page_says_how_many():
     assert {name: int(count) for name, count in rows} == counts
 
 
+def test_the_conversions_of_the_guide_are_lines_of_the_programs():
+    known = {form: {line for port in PORTS for line in lines(port.name, form)} for form in ("plain", "moved")}
+    steps = "".join(re.findall(r"```diff\n(.*?)```", (ROOT / "docs/moving.md").read_text(), re.DOTALL)).splitlines()
+    sides = {"-": ("plain",), "+": ("moved",), " ": ("plain", "moved")}
+    strange = [step for step in steps if any(step[1:].strip() not in known[form] for form in sides[step[0]])]
+    assert (len(steps) > CHANGED_MAX, strange) == (True, [])
+
+
 @pytest.mark.ray
 @pytest.mark.acceptance("A5")
 @pytest.mark.parametrize(

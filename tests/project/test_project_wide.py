@@ -12,7 +12,7 @@ from tests.processes import ROOT
 from tests.wide import is_in_part
 from tests.written import check_written
 
-PAGE = ROOT / "docs/tests.md"
+PAGE = ROOT / "tests/README.md"
 HEAD = """# What the tests run, and where
 
 | command | what it runs |
