@@ -59,7 +59,7 @@ class LoopNotRepeatable(ConfigError):
 
 
 class UnsupportedVersion(UsageError):
-    """rayshot does not know the installed version of a library that it needs."""
+    """A library that rayshot needs is not installed, or in a version that it does not know; the message says which."""
 
 
 class NameTaken(ConfigError, ValueError):

@@ -30,7 +30,8 @@ class ClusterFacts:
     """What was seen of a cluster.
 
     `driver` is this process. `nodes` are those that answered, by a name for people, and `silent` says of the others why
-    not. `object_store_bytes` and `takes_metrics` are by node. `systems` run there.
+    not. `object_store_bytes` and `takes_metrics` are by node; the latter is None if Ray does not say it. `systems` run
+    there.
 
     `storage` is the address that was looked at, None where none was given. `storage_error` says why it keeps no
     promises, and is "" where it does. `storage_is_local`: it is a folder. `state_bytes` are all states of its largest
@@ -43,7 +44,7 @@ class ClusterFacts:
     nodes: Mapping[str, NodeFacts]
     silent: Mapping[str, str]
     object_store_bytes: Mapping[str, int]
-    takes_metrics: Mapping[str, bool]
+    takes_metrics: Mapping[str, bool | None]
     systems: tuple[str, ...]
     token: bool
     storage: str | None
@@ -58,6 +59,7 @@ def judge(seen: ClusterFacts) -> list[Diagnosis]:
     return [
         *_cluster(seen),
         *_versions(seen),
+        *_names(seen),
         *_storage(seen),
         *_keys(seen),
         *_clocks(seen),
@@ -95,6 +97,11 @@ def _versions(seen: ClusterFacts) -> Iterator[Diagnosis]:
             yield Diagnosis(what, FAIL, f"{own} here, {theirs}", "run one image, or one environment, everywhere")
         else:
             yield Diagnosis(what, OK, f"{own} everywhere")
+
+
+def _names(seen: ClusterFacts) -> Iterator[Diagnosis]:
+    for lacked in seen.driver.lacks:
+        yield Diagnosis("missing in Ray", WARN, lacked, "install a newer Ray; docs/support.md says what each one lacks")
 
 
 def _storage(seen: ClusterFacts) -> Iterator[Diagnosis]:
@@ -221,12 +228,13 @@ def _hashes(seen: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _operation(seen: ClusterFacts) -> Iterator[Diagnosis]:
-    deaf = [node for node, takes in seen.takes_metrics.items() if not takes]
+    deaf = [node for node, takes in seen.takes_metrics.items() if takes is False]
     if deaf:
         where = "none" if len(deaf) == len(seen.takes_metrics) else f"none on {', '.join(deaf)}"
         yield Diagnosis("metrics", WARN, f"{where}: Ray drops them", "pip install 'rayshot[metrics]' on every node")
     else:
-        yield Diagnosis("metrics", OK, "Ray exports them on every node")
+        unsaid = None in seen.takes_metrics.values()
+        yield Diagnosis("metrics", OK, "this Ray does not say it" if unsaid else "Ray exports them on every node")
     if seen.stop_wait_s is None:
         yield Diagnosis("grace period", WARN, "not known: the head does not answer", "see what is said of nodes")
     elif seen.stop_wait_s < STOP_WAIT_MIN_S:

@@ -10,7 +10,7 @@ import rayshot
 from rayshot.errors import ConfigError, RayshotError
 from rayshot.keys.finder import find_encryption_keys, find_key
 from rayshot.places.kinds import open_store
-from rayshot.runtime.door.cluster import asks_for_token
+from rayshot.runtime.door.private_names import asks_for_token, lacking
 
 _STORES = ("RAY_REDIS_ADDRESS", "RAY_gcs_storage")
 STOP_WAIT_S = 3.0
@@ -21,15 +21,17 @@ STOP_WAIT_S = 3.0
 class NodeFacts:
     """One node, or the driver.
 
-    `clock` is Unix time; `asked_at` and `answered_at` are those of who asked. `open_files` is the limit. `shm_bytes`
-    is the size of /dev/shm, None where there is none. `keys` are fingerprints of the keys in its environment, and
-    `key_error` says why they are not usable. `storage_error` says why it does not read and write the storage, is ""
-    where it does, and None where none was given. `control_store` is where Ray's control service keeps what must outlive
-    it, "memory" if nowhere. `asks_for_token`: Ray asks programs for one there. `stop_wait_s` is how long `ray job stop`
-    gives a job there. `hash_seed` is the seed of `hash()` of texts in its environment, "" if each process has its own.
+    `lacks` says what users lose on its Ray. `clock` is Unix time; `asked_at` and `answered_at` are those of who
+    asked. `open_files` is the limit. `shm_bytes` is the size of /dev/shm, None where there is none. `keys` are
+    fingerprints of the keys in its environment, and `key_error` says why they are not usable. `storage_error` says
+    why it does not read and write the storage, is "" where it does, and None where none was given. `control_store` is
+    where Ray's control service keeps what must outlive it, "memory" if nowhere. `asks_for_token`: Ray asks programs
+    for one there. `stop_wait_s` is how long `ray job stop` gives a job there. `hash_seed` is the seed of `hash()` of
+    texts in its environment, "" if each process has its own.
     """
 
     ray: str
+    lacks: tuple[str, ...]
     rayshot: str
     python: str
     clock: float
@@ -66,6 +68,7 @@ def examine(storage: str | None, key: str, own: str) -> NodeFacts:
     keys, key_error = _keys()
     return NodeFacts(
         ray.__version__,
+        tuple(lacking()),
         rayshot.__version__,
         platform.python_version(),
         time.time(),

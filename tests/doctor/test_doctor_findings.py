@@ -10,6 +10,7 @@ from rayshot.doctor.node import NodeFacts
 GIB = 1 << 30
 NODE = NodeFacts(
     ray="2.60.0",
+    lacks=(),
     rayshot="1.0",
     python="3.11.7",
     clock=1000.0,
@@ -85,6 +86,8 @@ def test_a_fine_cluster_has_nothing_to_do():
         (with_node(open_files=1024), "open files", WARN, "1,024 on b"),
         (with_node(open_files=-1), "open files", OK, "or more everywhere"),
         (replace(FINE, takes_metrics={"a": False, "b": True}), "metrics", WARN, "none on a"),
+        (replace(FINE, takes_metrics={"a": None, "b": None}), "metrics", OK, "does not say it"),
+        (replace(FINE, driver=replace(NODE, lacks=("no tokens",))), "missing in Ray", WARN, "no tokens"),
         (replace(FINE, stop_wait_s=3.0), "grace period", WARN, "gives a job 3 s"),
         (replace(FINE, stop_wait_s=None), "grace period", WARN, "the head does not answer"),
         (with_node(control_store="RAY_gcs_storage=rocksdb"), "control service", OK, "RAY_gcs_storage=rocksdb"),

@@ -46,7 +46,7 @@ def test_a_control_service_that_does_not_answer_is_an_error_of_a_call_whatever_r
         raise RuntimeError("no connection")
 
     for asked in ("put", "get", "list", "del"):
-        monkeypatch.setattr(door, f"_internal_kv_{asked}", silent)
+        monkeypatch.setattr(door, f"note_{asked}", silent)
     with pytest.raises(door.CallFailed, match="does not answer now: RuntimeError"):
         getattr(door, verb)(*("key", b"data")[: 2 if verb == "write_note" else 1])
 

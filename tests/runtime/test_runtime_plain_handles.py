@@ -86,7 +86,7 @@ def test_a_handle_whose_class_ray_has_forgotten_is_one_that_says_so(side, monkey
     def refuse(*_):
         raise AssertionError
 
-    monkeypatch.setattr(plain_handles, "_make", refuse)
+    monkeypatch.setattr(plain_handles, "make_handle", refuse)
     assert isinstance(through_a_state(side), PlainHandle)
 
 

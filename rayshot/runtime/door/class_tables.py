@@ -15,10 +15,9 @@ import ray.cloudpickle.cloudpickle
 
 from rayshot.errors import UnsupportedVersion
 from rayshot.format.classes_by_value import CLOUDPICKLE_MODULE, add_qualified_name
+from rayshot.runtime.door.private_names import ARGUMENTS, HOW, LOOK_UP, REDUCE, TABLES
 
-_LOCK = "_DYNAMIC_CLASS_TRACKER_LOCK"
-_BY_CLASS = "_DYNAMIC_CLASS_TRACKER_BY_CLASS"
-_BY_ID = "_DYNAMIC_CLASS_TRACKER_BY_ID"
+_BY_ID, _BY_CLASS, _LOCK = TABLES
 
 
 def share_class_tables(own: ModuleType = CLOUDPICKLE_MODULE, rays: ModuleType = ray.cloudpickle.cloudpickle) -> None:
@@ -33,8 +32,8 @@ def share_class_tables(own: ModuleType = CLOUDPICKLE_MODULE, rays: ModuleType = 
     except (AttributeError, NameError, TypeError, ValueError, LookupError) as error:
         raise UnsupportedVersion(
             f"Ray {ray.__version__} and cloudpickle {version('cloudpickle')} cannot share their tables of classes, so "
-            f"that a class of a script would be two: {error}. Install versions that this rayshot knows: Ray 2.60, "
-            "cloudpickle 3.1",
+            f"that a class of a script would be two: {error}. Install versions that this rayshot knows: {HOW} "
+            "'cloudpickle~=3.1'",
             ray=ray.__version__,
             cloudpickle=version("cloudpickle"),
         ) from error
@@ -49,8 +48,8 @@ def _share(own: Any, rays: Any) -> None:
         by_class.update(getattr(rays, _BY_CLASS))  # the ids that other processes of the cluster know
         for name in (_BY_ID, _BY_CLASS, _LOCK):
             setattr(rays, name, getattr(own, name))
-    arguments_of = rays._class_getnewargs  # noqa: SLF001
-    rays._class_getnewargs = lambda cls: add_qualified_name(arguments_of(cls), cls)  # noqa: SLF001
+    arguments_of = getattr(rays, ARGUMENTS)
+    setattr(rays, ARGUMENTS, lambda cls: add_qualified_name(arguments_of(cls), cls))
     # Ray's threads hold the lock at times. A child that captures a state must not find it held for ever.
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
@@ -59,8 +58,8 @@ def _check(own: Any, rays: Any) -> None:
     """Raise one of the errors that `share_class_tables` catches, if one of the two does not use the shared tables."""
     for writer, reader in ((own, rays), (rays, own)):
         probe = type("Probe", (), {"__qualname__": "Outer.Probe"})
-        *_, keywords, class_id, _ = writer._class_reduce(probe)[1]  # noqa: SLF001
-        if reader._lookup_class_or_track(class_id, type("Another", (), {})) is not probe:  # noqa: SLF001
+        *_, keywords, class_id, _ = getattr(writer, REDUCE)(probe)[1]
+        if getattr(reader, LOOK_UP)(class_id, type("Another", (), {})) is not probe:
             raise LookupError(f"{reader.__name__} does not find again a class that {writer.__name__} wrote")
     if keywords["__qualname__"] != probe.__qualname__:
         raise LookupError(f"{rays.__name__} wrote a class without its qualified name")

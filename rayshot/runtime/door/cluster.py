@@ -1,8 +1,7 @@
 """How a program finds its Ray cluster, checks that it can reach it, and connects.
 
 Ray silently takes one of several local clusters, starts one if none runs, and tries a dead address for a minute while
-it prints its own lines. So this module checks an address before Ray gets it. It is the place for the private parts of
-Ray that this needs.
+it prints its own lines. So this module checks an address before Ray gets it.
 """
 
 import atexit
@@ -23,22 +22,29 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import ray
-from ray._common.network_utils import parse_address
-from ray._private import services, worker
-from ray._private.authentication.authentication_token_setup import _enable_token_auth
-from ray._private.utils import check_version_info, compute_version_info
-from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
-    GRPC_STATUS_CODE_UNIMPLEMENTED,
-    AuthenticationMode,
-    AuthenticationTokenLoader,
-    InnerGcsClient,
-    get_authentication_mode,
-)
-from ray.core.generated.gcs_pb2 import GcsNodeInfo
-from ray.exceptions import AuthenticationError, RpcError
+from ray.exceptions import RpcError
 from ray.util.client import ray as client
 
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from rayshot.runtime.door import private_names
+from rayshot.runtime.door.private_names import (
+    PRINT,
+    UNIMPLEMENTED,
+    AuthenticationError,
+    GcsNodeInfo,
+    InnerGcsClient,
+    asks_for_token,
+    canonical_address,
+    check_version_info,
+    compute_version_info,
+    has_token,
+    in_folder,
+    last_address,
+    local_control_services,
+    local_node_ids,
+    parse_address,
+    show_token,
+)
 from rayshot.runtime.door.ray_tls import HOW_TLS, OWN_REFUSED, encrypt, speaks_tls, uses_tls
 
 OWN_MEMORY_BYTES = 128 << 20
@@ -72,7 +78,7 @@ def connect(address: str | None = None, *, quietly: bool = False) -> str:
     """
     refuse_client()
     if quietly:
-        worker.print_to_stdstream = _drop  # `log_to_driver` does not stop the lines of its control service
+        private_names.replace(PRINT, _drop)  # `log_to_driver` does not stop the lines of its control service
     wanted = (address if address not in (None, AUTO) else os.environ.get("RAY_ADDRESS")) or AUTO
     if ray.is_initialized():
         return _check_same(None if address in (None, AUTO) else address)
@@ -134,7 +140,7 @@ def own_cluster(cpus: int) -> Iterator[None]:
     Raises:
         ClusterUnreachable: Ray does not start.
     """
-    worker.print_to_stdstream = _drop
+    private_names.replace(PRINT, _drop)
     folder = f"/tmp/rayshot-own-{secrets.token_hex(4)}"  # noqa: S108 - a short path: it holds sockets
     atexit.register(_remove, folder)  # registered now, so it runs after Ray has ended what did not start
     os.mkdir(folder, 0o700)  # noqa: PTH102 - as text, as Ray wants it
@@ -164,16 +170,10 @@ def _start(cpus: int, folder: str) -> None:
                 include_dashboard=False,
                 logging_level=logging.ERROR,
                 log_to_driver=False,
-                _temp_dir=folder,
-                _system_config={"worker_niceness": 0},  # somebody waits for it: its workers are the program
+                **in_folder(folder),
             )
     except Exception as error:  # Ray raises a plain Exception for a time-out
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
-
-
-def asks_for_token() -> bool:
-    """Whether Ray in this process shows a token, and asks for one."""
-    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
 
 
 def connected_to() -> str:
@@ -221,7 +221,7 @@ def _canonical(address: str) -> str:
     if parsed is None or not _is_port(parsed[1]):
         door = "the address of a dashboard, for `ray job submit`, not" if scheme in ("http", "https") else "not"
         raise ConfigError(f"{address!r} is {door} the address of a Ray head: {HOW}, such as 10.0.0.5:6379")
-    return str(services.canonicalize_bootstrap_address(address))
+    return str(canonical_address(address))
 
 
 def _is_port(text: str) -> bool:
@@ -238,9 +238,8 @@ def _client_refused(address: str) -> ClusterRefused:
 
 def _only_local() -> str:
     """The only cluster that runs on this machine. Raises ClusterUnreachable if none does, ConfigError if several do."""
-    services.find_gcs_addresses.cache_clear()
-    found = set(services.find_gcs_addresses())
-    if (last := services.find_bootstrap_address(None)) is not None:
+    found = local_control_services()
+    if (last := last_address(None)) is not None:
         found.add(last)  # a container may see the folder of Ray but not its processes
     living = sorted(filter(is_alive, {_canonical(one) for one in found}))
     if not living:
@@ -309,21 +308,21 @@ def _no_control_service(where: str) -> ClusterUnreachable:
 
 def _examine(where: str, *, found_here: bool) -> None:
     """Ask the control service what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
-    if asks_for_token() and not _has_token():
+    if asks_for_token() and not has_token():
         raise _token_refused(where)  # Ray would end this process
     try:
         metadata, nodes = _ask(where)
     except AuthenticationError as error:
-        if not found_here or "RAY_AUTH_MODE" in os.environ or not _has_token():
+        if not found_here or "RAY_AUTH_MODE" in os.environ or not has_token():
             raise _token_refused(where) from error
-        _enable_token_auth()  # as `ray.init` does for a cluster that it finds on this machine
+        show_token()  # as `ray.init` does for a cluster that it finds on this machine
         try:
             metadata, nodes = _ask(where)
         except AuthenticationError as again:
             raise _token_refused(where) from again
     _check_versions(where, metadata)
     living = {node.node_id.hex() for node in nodes.values() if node.state == GcsNodeInfo.ALIVE}
-    if living.isdisjoint(services.find_node_ids()):
+    if living.isdisjoint(local_node_ids()):
         raise ClusterUnreachable(
             f"no node of the Ray cluster at {where} runs on this machine, and a program can join it only there: run "
             f"this on a node of it (kubectl exec), or with `ray job submit`",
@@ -338,24 +337,17 @@ def _ask(where: str) -> tuple[bytes | None, dict[Any, Any]]:
             client = InnerGcsClient.standalone(where, cluster_id=None, timeout_ms=int(ANSWER_S * 1000))
             return client.internal_kv_get(b"CLUSTER_METADATA", b"cluster", ANSWER_S), client.get_all_node_info(ANSWER_S)
     except RpcError as error:
-        if error.rpc_code == GRPC_STATUS_CODE_UNIMPLEMENTED:
+        if error.rpc_code == UNIMPLEMENTED:
             raise _no_control_service(where) from error
         raise ClusterUnreachable(
             f"the Ray cluster at {where} gives no answer: {_line(error)}", address=where
         ) from error
 
 
-def _has_token() -> bool:
-    try:
-        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
-    except AuthenticationError:  # the file for the token cannot be read, or is empty
-        return False
-
-
 def _token_refused(where: str) -> ClusterRefused:
     if not asks_for_token():
         said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
-    elif not _has_token():
+    elif not has_token():
         said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
     else:
         said = "refuses this program's token: set RAY_AUTH_TOKEN or"

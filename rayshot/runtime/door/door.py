@@ -10,14 +10,17 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 import ray
-from ray.experimental import get_local_object_locations
-from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayshot.runtime.door import private_names
+from rayshot.runtime.door.private_names import note_del, note_get, note_list, note_put, object_locations
+from rayshot.runtime.door.readiness import Lookout
 
 M = TypeVar("M", bound=Callable[..., Any])
 
 NAMESPACE = "rayshot"
 _WITHOUT_END = -1
+_lookout = Lookout()
 
 # Errors --------------------------------------------------------------------------------------------------------------
 
@@ -35,7 +38,7 @@ OwnerDied = ray.exceptions.OwnerDiedError
 """The object is lost, because the process that made it is dead."""
 TimedOut = ray.exceptions.GetTimeoutError
 """The answer did not come in time."""
-NameUsed = ray.exceptions.ActorAlreadyExistsError
+NameUsed = private_names.ActorAlreadyExistsError
 """There is a process of this name."""
 TooManyCalls = ray.exceptions.PendingCallsLimitExceeded
 """As many calls wait for answers as an option of the actor allows."""
@@ -45,7 +48,7 @@ class ControlServiceSilent(ray.exceptions.RayError):  # type: ignore[misc]  # Ra
     """Ray's control service does not answer now, which Ray says with errors of many classes."""
 
 
-CLUSTER_GONE = (ray.exceptions.AuthenticationError, ray.exceptions.RpcError)
+CLUSTER_GONE = (private_names.AuthenticationError, ray.exceptions.RpcError)
 """The cluster that this process has joined is gone, or another one is at its address."""
 
 # Answers and objects -------------------------------------------------------------------------------------------------
@@ -60,17 +63,23 @@ def when_answered(reference: ray.ObjectRef, tell: Callable[[Any], None]) -> None
 
     `tell` must not wait for a lock whose holder calls Ray: this thread may have to answer that call.
     """
-    reference._on_completed(tell)  # noqa: SLF001 - as Ray's own futures
+    private_names.on_completed(reference, tell)
 
 
 def when_there(reference: ray.ObjectRef, tell: Callable[[Any], None]) -> None:
-    """As `when_answered`, but fetches nothing: when the object is ready or failed, `tell` gets None or the error."""
-    reference._on_ready(tell)  # noqa: SLF001
+    """As `when_answered`, but fetches nothing: when the object is ready or failed, `tell` gets None or the error.
+
+    On a Ray that does not tell of this, it always gets None, and up to LOOK_S later.
+    """
+    if private_names.tells_ready():
+        private_names.on_ready(reference, tell)
+    else:
+        _lookout.tell_when_ready(reference, tell)
 
 
 def known_size(references: Iterable[ray.ObjectRef]) -> int:
     """Bytes of these objects, as far as this process knows. Does not wait."""
-    known = get_local_object_locations(list(references))
+    known = object_locations(list(references))
     return sum(of.get("object_size") or 0 for of in known.values())
 
 
@@ -129,7 +138,12 @@ def make(
         allow_out_of_order_execution=True,  # otherwise calls wait 30 s for one that was lost before them
         **options,
     )
-    return prepared.remote(*args)
+    try:
+        return prepared.remote(*args)
+    except ValueError as error:  # an older Ray says it only in words
+        if isinstance(error, NameUsed) or "is already taken" not in str(error):
+            raise
+        raise NameUsed(str(error)) from None
 
 
 @cache
@@ -165,7 +179,7 @@ leave = ray.shutdown
 
 def when_joined(tell: Callable[[], None]) -> None:
     """Call `tell` each time that this process has joined a cluster."""
-    ray._private.worker._post_init_hooks.append(tell)  # noqa: SLF001 - Ray has no public hook
+    private_names.when_joined(tell)
 
 
 def ask_control_service(question: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -183,25 +197,25 @@ def ask_control_service(question: Callable[..., Any], *args: Any, **options: Any
 
 def write_note(key: str, data: bytes) -> None:
     """Write a note, or a new one in its place."""
-    ask_control_service(_internal_kv_put, key, data, namespace=NAMESPACE)
+    ask_control_service(note_put, key, data, namespace=NAMESPACE)
 
 
 def read_note(key: str) -> bytes | None:
     """A note; None if there is none."""
-    found: bytes | None = ask_control_service(_internal_kv_get, key, namespace=NAMESPACE)
+    found: bytes | None = ask_control_service(note_get, key, namespace=NAMESPACE)
     return found
 
 
 def note_keys(before: str) -> list[str]:
     """The keys that begin with `before`."""
-    return [key.decode() for key in ask_control_service(_internal_kv_list, before, namespace=NAMESPACE)]
+    return [key.decode() for key in ask_control_service(note_list, before, namespace=NAMESPACE)]
 
 
 def remove_note(key: str) -> None:
     """Remove a note, if it is there."""
-    ask_control_service(_internal_kv_del, key, namespace=NAMESPACE)
+    ask_control_service(note_del, key, namespace=NAMESPACE)
 
 
 def remove_notes(before: str) -> None:
     """Remove all notes whose keys begin with `before`."""
-    ask_control_service(_internal_kv_del, before, del_by_prefix=True, namespace=NAMESPACE)
+    ask_control_service(note_del, before, del_by_prefix=True, namespace=NAMESPACE)

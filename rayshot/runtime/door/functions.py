@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
-from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
 from ray.actor import exit_actor
 from ray.runtime_context import RuntimeContext
 
 from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.format.suggestion import porting
 from rayshot.model.handle import ActorHandle
+from rayshot.runtime.door import private_names
 from rayshot.runtime.door.door import NAMESPACE
 from rayshot.runtime.door.plain_handles import PlainHandle, find_actor
 from rayshot.runtime.door.roster import system_with
@@ -30,12 +30,12 @@ _guarded: list[str] = []
 
 def know_host(host: Any) -> None:
     """This Ray actor is one of ours: the results of its calls cannot be cancelled."""
-    _hosts.add(host._actor_id)  # noqa: SLF001 - it has no public name
+    _hosts.add(private_names.id_of(host))
 
 
 def forget_host(host: Any) -> None:
     """This Ray actor is gone."""
-    _hosts.discard(host._actor_id)  # noqa: SLF001 - it has no public name
+    _hosts.discard(private_names.id_of(host))
 
 
 def guard_functions() -> None:
@@ -58,7 +58,7 @@ def _guard(function: Any, guard: Callable[[Callable[..., Any]], Callable[..., An
             cell.cell_contents = functools.wraps(inner)(guard(inner))
             return
     raise UnsupportedVersion(
-        f"Ray {ray.__version__} has ray.{function.__name__} in another form than this rayshot knows: install Ray 2.60",
+        f"Ray {ray.__version__} has ray.{function.__name__} in another form than this rayshot knows: {private_names.HOW}",
         ray=ray.__version__,
     )
 
@@ -123,7 +123,7 @@ def name_in_logs(instance: object) -> None:
         log.exception("%s has no name in Ray's log lines, its repr raised", type(instance).__qualname__)
         return
     for stream in (sys.stdout, sys.stderr):
-        print(f"{LOG_PREFIX_ACTOR_NAME}{words}", file=stream, flush=True)
+        print(f"{private_names.LOG_NAME}{words}", file=stream, flush=True)
 
 
 def _leave() -> None:

@@ -11,17 +11,14 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import ray
-from ray._private.worker import global_worker
-from ray.actor import ActorHandle
-from ray.core.generated.core_worker_pb2 import ActorHandle as Serialized
 
 from rayshot.errors import OutsideHandler, StaleHandle
 from rayshot.format.paths import find_paths
 from rayshot.format.references import provide_plain_handles
 from rayshot.model.cell import Cell
 from rayshot.model.current import current
-
-_make = ActorHandle._deserialization_helper  # noqa: SLF001 - the pickles of Ray's handles call it
+from rayshot.runtime.door import private_names
+from rayshot.runtime.door.private_names import SerializedHandle, cluster_id, global_worker, make_handle
 
 
 class _Record(NamedTuple):
@@ -41,7 +38,7 @@ class _Record(NamedTuple):
     @classmethod
     def of(cls, serialized: bytes, cluster: str, *, weak: bool) -> "_Record":
         """The record of a handle."""
-        said: Any = Serialized.FromString(serialized)
+        said: Any = SerializedHandle.FromString(serialized)
         made_by = said.actor_creation_task_function_descriptor.python_function_descriptor
         class_name = f"{made_by.module_name}.{made_by.class_name}"
         return cls(serialized, weak, cluster, said.actor_id.hex(), class_name, said.name, said.ray_namespace)
@@ -55,25 +52,20 @@ def know_plain_handles() -> None:
 def plain_handle(*fields: Any) -> Any:
     """The handle of a record, or what stands for it. Snapshots hold this function by name: keep it here."""
     record = _Record(*fields)
-    if global_worker.connected and record.cluster == _cluster():
+    if global_worker.connected and record.cluster == cluster_id():
         with suppress(AssertionError):  # the program that defined the actor's class is over, and so is the actor
-            return _make(record.serialized, record.weak)
+            return make_handle(record.serialized, record.weak)
     return PlainHandle(record)
 
 
 def _reduce(handle: Any) -> tuple[Any, ...]:
     _, (serialized, weak, _) = handle.__reduce__()
-    return plain_handle, tuple(_Record.of(serialized, _cluster(), weak=weak))
+    return plain_handle, tuple(_Record.of(serialized, cluster_id(), weak=weak))
 
 
 def _stand_in(called: Any, arguments: tuple[Any, ...]) -> Any:
     """What stands for a handle in the pickle of an older rayshot; None for other calls."""
-    return PlainHandle(_Record.of(arguments[0], "", weak=arguments[1])) if called == _make else None
-
-
-def _cluster() -> str:
-    found: str = global_worker.current_cluster_and_job[0].hex()
-    return found
+    return PlainHandle(_Record.of(arguments[0], "", weak=arguments[1])) if called == make_handle else None
 
 
 class _Loading(threading.local):
@@ -106,7 +98,7 @@ class PlainHandle:
 
     def _actor_method_call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Ray's methods that were got from the handle before call this."""
-        return self._find(method)._actor_method_call(method, *args, **kwargs)  # noqa: SLF001 - as Ray's do
+        return private_names.call(self._find(method), method, *args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return plain_handle, tuple(self._record)

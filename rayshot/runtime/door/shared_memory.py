@@ -16,31 +16,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import ray
-from ray._private import serialization
-
-from rayshot.errors import ConfigError
+from rayshot.runtime.door.private_names import UNPACK, replace, unpack_buffers
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Buffer: TypeAlias = "NDArray[np.uint8]"
-_UNPACK = "unpack_pickle5_buffers"
-"""The name, in the module `serialization`, of Ray's function that finds the buffers of a value in its bytes."""
 _PROT_NONE = 0
 _PR_SET_DUMPABLE = 4
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _process = ctypes.PyDLL(None, use_errno=True)
 _process.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _read: weakref.WeakValueDictionary[int, Buffer] = weakref.WeakValueDictionary()
-
-if not callable(getattr(serialization, _UNPACK, None)):
-    raise ConfigError(
-        f"Ray {ray.__version__} has no ray._private.serialization.{_UNPACK}, which tells rayshot what an actor "
-        "reads of the object store: install a version of Ray that this version of rayshot supports"
-    )
-_unpack = getattr(serialization, _UNPACK)
 
 
 class _Mapping(NamedTuple):
@@ -54,7 +42,7 @@ class _Mapping(NamedTuple):
 
 def note_buffers() -> None:
     """From now on note the buffers that this process reads from Ray's object store."""
-    setattr(serialization, _UNPACK, _unpack_noted)
+    replace(UNPACK, _unpack_noted)
 
 
 def held_buffers() -> list[Buffer]:
@@ -86,13 +74,13 @@ def take_shared_memory_away(held: Sequence[Buffer]) -> None:
 
 def _unpack_noted(data: Any) -> Any:
     """As Ray's function. All buffers of the value keep `whole`, which, unlike Ray's types, can have weak references."""
-    stream, buffers = _unpack(data)
+    stream, buffers = unpack_buffers(data)
     if not buffers:
         return stream, buffers
     import numpy as np  # noqa: PLC0415 - it takes as long to import as all of rayshot, and most actors have no buffers
 
     whole = np.frombuffer(data, np.uint8)
-    stream, buffers = _unpack(whole)
+    stream, buffers = unpack_buffers(whole)
     _read[id(whole)] = whole
     return stream, buffers
 

@@ -5,24 +5,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.core.generated.gcs_pb2 import WorkerTableData
 
 from rayshot.runtime.door import here
 from rayshot.runtime.door.door import ask_control_service as _ask
-
-_actors = ray._private.state.actors  # noqa: SLF001 - Ray says this nowhere else
+from rayshot.runtime.door.private_names import WorkerTableData, accessor, actors, id_of
+from rayshot.runtime.door.private_names import draining_nodes as _draining
 
 
 def actor_id(handle: Any) -> str:
     """The id of a Ray actor, in hex."""
-    found: str = handle._actor_id.hex()  # noqa: SLF001 - the way Ray's own tools go
+    found: str = id_of(handle).hex()
     return found
 
 
 def actors_in_the_making() -> set[str]:
     """The ids of all actors whose constructors have not returned. Without a dashboard, Ray says this only here."""
     states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
-    return {found for state in states for found in _ask(_actors, actor_state_name=state)}
+    return {found for state in states for found in _ask(actors, actor_state_name=state)}
 
 
 def draining_nodes() -> dict[str, int]:
@@ -30,7 +29,7 @@ def draining_nodes() -> dict[str, int]:
 
     Raises CallFailed if the control service does not answer now, as all functions here.
     """
-    found: dict[str, int] = _ask(ray._private.state.state.get_draining_nodes)  # noqa: SLF001 - as Ray's own trainers ask
+    found: dict[str, int] = _ask(_draining)
     return found
 
 
@@ -39,7 +38,7 @@ def was_just_away(handle: Any, within_s: float) -> bool:
 
     It compares the clocks of this node and of the head.
     """
-    found: dict[str, Any] = _ask(_actors, actor_id(handle))
+    found: dict[str, Any] = _ask(actors, actor_id(handle))
     if not found:
         return False
     began_s: float = found["Timestamp"] / 1000
@@ -51,7 +50,7 @@ def runs_here(handle: Any) -> bool:
 
     Until then its calls wait, though nothing is wrong.
     """
-    found: dict[str, Any] = _ask(_actors, actor_id(handle))
+    found: dict[str, Any] = _ask(actors, actor_id(handle))
     if not found:  # it was just made, and the control service has not heard of it yet
         return False
     return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", here.node())
@@ -62,11 +61,11 @@ def gone(places: Mapping[str, bytes]) -> list[str]:
     if not places:
         return []
     dead_nodes = {node["NodeID"] for node in _ask(ray.nodes) if not node["Alive"]}
-    accessor = _ask(ray._private.state.state._connect_and_get_accessor)  # noqa: SLF001 - for drivers Ray has no other way
+    connection = _ask(accessor)
 
     def is_gone(place: bytes) -> bool:
         worker, node = place.decode().split("/")
-        found = _ask(accessor.get_worker_info, ray.WorkerID.from_hex(worker))
+        found = _ask(connection.get_worker_info, ray.WorkerID.from_hex(worker))
         return node in dead_nodes or (found is not None and not WorkerTableData.FromString(found).is_alive)
 
     return [name for name, place in places.items() if is_gone(place)]
