@@ -13,7 +13,7 @@ ALL := setup java chromium azurite metrics
 # Ray starts thousands of processes in the tests: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo notebooks test test-all test-tenth durations acceptance simulate mistakes chaos fuzz check docs bench peers format clean setup java chromium azurite metrics kills heads
+.PHONY: demo notebooks test test-all test-tenth durations acceptance simulate mistakes chaos fuzz check docs bench matrix peers format clean setup java chromium azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -108,6 +108,10 @@ docs: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks --json docs/benchmarks/results.json --plots docs/benchmarks
+
+# The oldest Ray, the newest and one between, each in an environment of its own: README, demo, tests. See docs/support.md.
+matrix: setup java
+	@$(BIN)/python scripts/matrix
 
 # The engines that the benchmark `peers` compares with, each in an environment of its own: 2.5 GB, some minutes.
 peers: setup java

@@ -13,8 +13,10 @@ import ray
 from rayshot.errors import UnsupportedVersion
 from rayshot.runtime.door import private_names
 from tests.processes import ROOT, search_path
+from tests.written import check_written
 
 HOME = ROOT / "rayshot/runtime/door/private_names.py"
+PAGE = ROOT / "docs/support.md"
 SOURCES = [path for path in (*ROOT.glob("rayshot/**/*.py"), *ROOT.glob("integrations/**/*.py")) if path != HOME]
 PATH = re.compile(r"\bray\.(?:[\w.]*\._(?!_)|core\.|_(?!_))")
 LATE = {row.path.rpartition(".")[2] for row in private_names.ROWS if row.since != "2.50"}
@@ -115,6 +117,31 @@ def test_each_row_says_what_it_is_for_and_since_when():
         assert row.use
         assert re.fullmatch(r"2\.\d\d", row.since), row
         assert (row.since == "2.50") or row.instead or row.lost, "an older Ray has no way without it"
+
+
+def between(text, what):
+    """Where the page has a table, and what is there now."""
+    begin, end = f"<!-- {what} begin -->\n", f"<!-- {what} end -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, behind = rest.partition(end)
+    return before + begin, end + behind
+
+
+def test_the_page_says_what_each_release_lacks_and_which_names_are_used():
+    lost = {row.lost: row.since for row in private_names.ROWS if row.lost and row.since != "2.50"}
+    losses = "".join(f"| {what} | {since} |\n" for what, since in sorted(lost.items(), key=lambda item: item[::-1]))
+    names = "".join(
+        f"| `{row.path}` | {row.since} | {row.use} | {row.instead or row.lost or 'none: rayshot refuses this Ray'} |\n"
+        for row in private_names.ROWS
+    )
+    text = PAGE.read_text()
+    for what, table in (
+        ("losses", f"| on older releases | not from Ray |\n| --- | --- |\n{losses}"),
+        ("names of Ray", f"| name | since | for | without it |\n| --- | --- | --- | --- |\n{names}"),
+    ):
+        before, behind = between(text, what)
+        text = f"{before}\n{table}\n{behind}"
+    check_written(PAGE, text)
 
 
 def test_the_bounds_of_ray_are_those_of_the_package():

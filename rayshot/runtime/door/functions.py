@@ -58,7 +58,7 @@ def _guard(function: Any, guard: Callable[[Callable[..., Any]], Callable[..., An
             cell.cell_contents = functools.wraps(inner)(guard(inner))
             return
     raise UnsupportedVersion(
-        f"Ray {ray.__version__} has ray.{function.__name__} in another form than this rayshot knows: {private_names.HOW}",
+        f"Ray {ray.__version__} has ray.{function.__name__} in another form than rayshot knows: {private_names.HOW}",
         ray=ray.__version__,
     )
 
