@@ -109,7 +109,7 @@ def join_or_start() -> None:
     if wanted not in (None, "", AUTO, "local"):
         connect()
         return
-    if wanted != "local" and (last := services.find_bootstrap_address(None)) is not None:
+    if wanted != "local" and (last := last_address(None)) is not None:
         _greet(where := _canonical(last))  # Ray itself would try for 20 s, and not say what is wrong
         _examine(where, found_here=True)
     try:
