@@ -26,11 +26,8 @@ def tables() -> dict[str, str]:
 
 
 def view_table() -> str:
-    rows = [
-        f"| `{view.name}` | {view.about} | {', '.join(f'`{c.name} {c.type}`' for c in view.columns[EVERY:])} |"
-        for view in VIEWS.values()
-    ]
-    return "\n".join(["| view | | columns |", "| --- | --- | --- |", *rows])
+    rows = [f"| `{view.name}` | {view.about} |" for view in VIEWS.values()]
+    return "\n".join(["| view | |", "| --- | --- |", *rows])
 
 
 def column_tables() -> str:
