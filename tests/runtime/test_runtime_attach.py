@@ -24,6 +24,7 @@ from rayshot.errors import (
     SystemStopped,
 )
 from rayshot.runtime.door.cluster import connected_to
+from rayshot.runtime.door.private_names import AuthenticationError
 from rayshot.runtime.opening.attach import naming
 from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
@@ -245,7 +246,7 @@ def ray_nodes(pod):
     [
         (ray.exceptions.ActorUnavailableError("it restarts", None), NotReady),
         (ray.exceptions.ActorDiedError(), SystemStopped),
-        (ray.exceptions.AuthenticationError("another token"), ClusterUnreachable),
+        (AuthenticationError("another token"), ClusterUnreachable),
     ],
 )
 def test_what_ray_raises_where_something_has_gone_is_ours_and_names_the_cluster(error, expected):
