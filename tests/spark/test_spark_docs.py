@@ -1,12 +1,7 @@
-"""docs/spark.md cannot lie: its tables are those of the code, and its examples print what it says."""
+"""The tables of docs/spark.md and docs/views.md are those of the code."""
 
-import contextlib
-import io
 import re
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import rayshot
 from pyspark_rayshot.options import PLACE_OPTIONS, STREAM_OPTIONS
@@ -78,21 +73,6 @@ def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
 def test_the_page_of_columns_is_that_of_the_code() -> None:
     _, _, columns = COLUMNS.read_text().partition("\n\n## ")
     assert f"## {columns}" == column_tables() + "\n"
-
-
-@pytest.mark.wide("slow")
-@pytest.mark.spark
-def test_the_examples_print_what_the_page_shows(spark: Any) -> None:
-    page = PAGE.read_text().replace('"docs/learners"', repr(str(PAGE.parent / "learners")))
-    names: dict[str, Any] = {}
-    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == page.count("```python")
-    for code, promised in examples:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, names)
-        assert printed.getvalue().strip() == promised.strip()
-    assert names["spark"] is spark
 
 
 def test_the_storage_for_learners_is_small_and_has_all_that_the_page_asks_for() -> None:

@@ -1,15 +1,11 @@
 """A lake without Spark: each snapshot once, in three formats, whatever was there and whatever came between."""
 
-import contextlib
-import io
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import rayshot
 from pyspark_rayshot.lake import staging, writing
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import FORMATS
@@ -311,19 +307,3 @@ def test_a_table_whose_files_were_removed_is_refused(system: SystemView, lake: P
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
     with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
         write(system, lake, "orc")
-
-
-def test_the_questions_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    write(rayshot.open(docs / "learners").system(), tmp_path / "lake")
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```(python|text)\n(.*?)```", (docs / "pipeline.md").read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        for kind, code in blocks:
-            if kind == "python":
-                exec(code, names)
-    promised = [text for kind, text in blocks if kind == "text" and text.startswith("[")]
-    assert len(promised) == 5
-    assert printed.getvalue() == "".join(promised)
