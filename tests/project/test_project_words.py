@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    *(ROOT / page for page in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "k8s/README.md")),
+    *(ROOT / page for page in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "k8s/README.md")),
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("examples/**/*.md"),
 ]
