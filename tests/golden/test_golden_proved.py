@@ -11,11 +11,10 @@ from rayshot.audit import prove
 from rayshot.cli import main
 from rayshot.format.entries import PROOF_WORDS
 from rayshot.keys.signing import SigningKey
-from tests.golden.make import KEY
+from tests.golden.release import KEY, storages
 
 HERE = Path(__file__).parent
-FORMATS = sorted(path.name for path in HERE.glob("proved-*"))
-assert FORMATS, "the golden files are gone"
+FORMATS = storages("proved")
 
 pytestmark = [pytest.mark.parametrize("kept", FORMATS), pytest.mark.acceptance("S2")]
 

@@ -13,12 +13,10 @@ from rayshot.keys.encryption import new_encryption_key
 from rayshot.keys.signing import SigningKey
 from rayshot.log.records import CommitRecord, CopyRecord
 from rayshot.simulation import SimulatedSystem
-from tests.golden.make import KEY
-from tests.golden.make_sealed import ENCRYPTION_KEY, PAIR
+from tests.golden.release import ENCRYPTION_KEY, KEY, PAIR, storages
 
 HERE = Path(__file__).parent
-FORMATS = sorted(path.name for path in HERE.glob("sealed-*"))
-assert FORMATS, "the golden files are gone"
+FORMATS = storages("sealed")
 STORAGES = ("encrypted", "ed25519", "copied")
 
 pytestmark = pytest.mark.parametrize("kept", FORMATS)

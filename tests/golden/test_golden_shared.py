@@ -8,11 +8,10 @@ import pytest
 import rayshot
 from rayshot.keys.signing import SigningKey
 from rayshot.simulation import SimulatedSystem
-from tests.golden.make import KEY
+from tests.golden.release import KEY, storages
 
 HERE = Path(__file__).parent
-FORMATS = sorted(path.name for path in HERE.glob("shared-*"))
-assert FORMATS, "the golden files are gone"
+FORMATS = storages("shared")
 
 pytestmark = [pytest.mark.parametrize("kept", FORMATS), pytest.mark.acceptance("S9")]
 

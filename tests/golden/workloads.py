@@ -1,11 +1,13 @@
 """The actors whose snapshots are kept: change nothing here, a recorded state holds their names."""
 
+import asyncio
 import dataclasses
 import enum
 import time
 from typing import NamedTuple
 
 import numpy as np
+import ray
 
 import rayshot
 
@@ -114,3 +116,56 @@ class Till:
 
     def look(self):
         return [repr(one) for one in self.held]
+
+
+@rayshot.actor
+class Worker:
+    """Takes items until one is None."""
+
+    def __init__(self, queue):
+        self.queue, self.taken = queue, []
+
+    def work(self):
+        for item in rayshot.loop(self.queue.get):
+            if item is None:
+                break
+            self.taken.append(item)
+
+    def look(self):
+        return self.taken
+
+
+@rayshot.actor(max_concurrency=4)
+class Gate:
+    """Lets nobody in until it is opened."""
+
+    def __init__(self):
+        self.opened, self.inside = asyncio.Event(), []
+
+    @rayshot.waits_first
+    async def come(self, who):
+        await self.opened.wait()
+        self.inside.append(who)
+
+    async def open(self):
+        self.opened.set()
+
+    async def came(self):
+        return self.inside
+
+
+@rayshot.actor
+class Keeper:
+    """Has an account without a name, and ends it while that one is busy."""
+
+    def make(self):
+        self.account = Account.remote(5)
+        return ray.get(self.account.read.remote())
+
+    def end(self):
+        self.account.pause.tell(3.0)
+        self.account.deposit.tell(1)
+        rayshot.kill(self.account)
+
+    def read(self):
+        return ray.get(self.account.read.remote())

@@ -1,0 +1,91 @@
+"""What a version promises to keep by name, a line each: docs/versioning.md says which names these are."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import click
+
+import rayshot
+from rayshot import errors
+from rayshot.analysis.views import VIEWS
+from rayshot.cli import exits, main
+from rayshot.runtime.coordinator.metrics import METRICS
+from tests.processes import ROOT
+
+PROGRAMS_CONSTRUCT = {"SnapshotConfig", "FailureConfig", "Queue", "Lock", "Semaphore", "Event"}
+"""Of the other classes programs get objects, and what their constructors take is not promised."""
+
+
+def of_today() -> set[str]:
+    """All of them, as of the sources that are imported."""
+    return {*_api(), *_errors(), *_commands("rayshot", main), *_exit_codes(), *_views(), *_metrics()}
+
+
+def _api() -> Iterator[str]:
+    """What the pages of the reference show, with parameters and public attributes."""
+    pages = "".join(page.read_text() for page in sorted((ROOT / "docs").glob("reference*.md")))
+    for name in {*re.findall(r"(?m)^::: ([\w.]+)", pages), *(f"rayshot.{name}" for name in rayshot.__all__)}:
+        module, _, attribute = name.rpartition(".")
+        yield from _of(name, getattr(import_module(module), attribute))
+
+
+def _of(name: str, found: Any) -> Iterator[str]:
+    yield name
+    if not inspect.isclass(found):
+        yield from _parameters(name, found)
+        return
+    if found.__name__ in PROGRAMS_CONSTRUCT:
+        yield from _parameters(name, found)
+    for attribute in {*dir(found), *inspect.get_annotations(found)}:
+        if not attribute.startswith("_") and attribute not in dir(Exception):
+            yield f"{name}.{attribute}"
+            yield from _parameters(f"{name}.{attribute}", getattr(found, attribute, None))
+
+
+def _parameters(name: str, function: Any) -> Iterator[str]:
+    """Those that may be given; an object that cannot be called has none."""
+    if callable(function) and hasattr(function, "__name__"):
+        parameters = inspect.signature(function).parameters
+        yield from (f"{name}({one})" for one in parameters if one not in {"self", "cls"} and one[0] != "_")
+
+
+def _errors() -> Iterator[str]:
+    """Each with what it is a kind of."""
+    for name, found in vars(errors).items():
+        if inspect.isclass(found) and issubclass(found, errors.RayshotError):
+            bases = [base for base in found.__mro__[1:] if issubclass(base, errors.RayshotError)]
+            yield from (f"error {name}, kind {found.kind}", *(f"error {name} is a {base.__name__}" for base in bases))
+
+
+def _commands(name: str, command: click.Command) -> Iterator[str]:
+    yield name
+    for parameter in command.params:
+        spelled = parameter.opts if isinstance(parameter, click.Option) else [f"{parameter.name} as an argument"]
+        yield from (f"{name} {one}" for one in (*spelled, *parameter.secondary_opts))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for one in command.list_commands(context):
+            found = command.get_command(context, one)
+            assert found is not None
+            yield from _commands(f"{name} {one}", found)
+
+
+def _exit_codes() -> Iterator[str]:
+    yield from (
+        f"exit code {code}: {name}" for name, code in vars(exits).items() if name.isupper() and code in range(256)
+    )
+
+
+def _views() -> Iterator[str]:
+    yield from (f"view {name}, column {column.name}" for name, view in VIEWS.items() for column in view.columns)
+
+
+def _metrics() -> Iterator[str]:
+    for metric in METRICS:
+        yield from (
+            f"metric {metric.name}, a {metric.kind}",
+            *(f"metric {metric.name} by {one}" for one in metric.labels),
+        )
