@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rayshot
 from tests.processes import ROOT
 
 GITHUB = ROOT / ".github"
@@ -117,3 +118,7 @@ def test_a_version_without_a_dated_section_is_refused(project):
     (project / "CHANGELOG.md").write_text(text.replace("1.2.3 - 2026-12-01", "1.2.3"))
     refused = notes(project, "v1.2.3")
     assert (refused.returncode, refused.stderr) == (1, "CHANGELOG.md has no section '## 1.2.3 - YEAR-MONTH-DAY'\n")
+
+
+def test_the_changelog_tells_of_this_version():
+    assert notes(ROOT, f"v{rayshot.__version__}").returncode == 0
