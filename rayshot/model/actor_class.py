@@ -1,52 +1,49 @@
 """`@rayshot.actor`: a user's class that can be spawned as an actor of a system."""
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn, overload
 
 from rayshot.errors import ConfigError, NameTaken
+from rayshot.format.classes_by_value import ON_CLASS, OnClass, OnClassOverData, raw_attribute_of
 from rayshot.format.suggestion import porting
 from rayshot.model.handle import ActorHandle, no_graphs, with_class
 from rayshot.model.methods import warn_of_turns
 from rayshot.model.options import check_options
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import Port, process_port
-from rayshot.model.specification import ActorSpecification, check_class, check_concurrency
-from rayshot.model.versions import check_version, declare_version
+from rayshot.model.specification import ActorSpecification, check_class, check_concurrency, is_imported, user_class_of
+from rayshot.model.versions import GIVEN, check_version, declaration, options_of
 from rayshot.protocol.identity import check_actor_name
+
+_DERIVED = "__init_subclass__"
 
 
 class ActorClass(type):
-    """The class of decorated classes: a subclass of the user's class, with Ray's `remote` and `options` on it.
+    """What decorated classes look like to type checkers. `Account(100)` makes a plain object, for tests.
 
-    `Account(100)` makes a plain object, for tests; `Account.remote(100)` makes an actor. `@ray.remote` may stand over
-    the decorator: Ray then derives its class from this one. `__new__` notices this and gives that class our `remote`.
+    Snapshots of before 0.2 hold a decorated class by value as a subclass of the user's, of this metaclass: what they
+    hold becomes the user's class itself, decorated.
     """
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> "ActorClass":
-        """Make a decorated class, or a class that Ray or a user derives from one."""
-        if any(base.__module__ == "ray.actor" for base in bases):
-            over_ray = {"remote": _remote_over_ray, "options": _options_over_ray, "bind": _bind_over_ray}
-            namespace = {**namespace, **over_ray}
-        return super().__new__(mcs, name, bases, namespace, **keywords)
+    remote: Callable[..., ActorHandle]
+    """Make an actor of this class; the arguments go to its constructor. Returns its handle at once."""
+    options: "Callable[..., _Spawner]"
+    """Options for one actor: `name` (a text of one line, see `check_actor_name`), `capture`, `on_error`, Ray's."""
+    bind: Callable[..., NoReturn]
+    """Refuse to make a node of a Ray graph."""
 
-    @property
-    def remote(cls) -> Callable[..., ActorHandle]:
-        """Make an actor of this class; the arguments go to its constructor. Returns its handle at once."""
-        return _Spawner(cls, _own_options(cls), None).remote
-
-    @property
-    def options(cls) -> "Callable[..., _Spawner]":
-        """Options for one actor: `name` (a text of one line, see `check_actor_name`), `capture`, `on_error`, Ray's."""
-        return _Spawner(cls, _own_options(cls), None).options
-
-    @property
-    def bind(cls) -> Callable[..., NoReturn]:
-        """Refuse to make a node of a Ray graph."""
-        return _Spawner(cls, _own_options(cls), None).bind
+    def __new__(mcs, _name: str, bases: tuple[type, ...], _namespace: dict[str, Any]) -> Any:
+        """Decorate the base."""
+        return _put_on(bases[0], {})
 
 
 class _Spawner:
-    """A decorated class with options given. With `get_if_exists`, `remote` returns an existing actor of that name."""
+    """A class with options given. With `get_if_exists`, `remote` returns an existing actor of that name.
+
+    States may hold one, and name the class and its fields: keep them.
+    """
 
     def __init__(
         self, actor_class: type, options: Mapping[str, Any], name: str | None, *, get_if_exists: bool = False
@@ -63,11 +60,11 @@ class _Spawner:
         if get_if_exists and name is None:
             raise ConfigError("get_if_exists=True: give the name too, Class.options(name=..., get_if_exists=True)")
         checked = {**self._options, **check_options(options)}
-        check_concurrency(_user_class(self._class), checked)
+        check_concurrency(self._class, checked)
         return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        user_class = _user_class(self._class)
+        user_class = self._class
         specification = ActorSpecification.of(user_class, self._options)
         port = process_port()
         if self._get_if_exists and (found := self._find(port)) is not None:
@@ -106,6 +103,10 @@ def actor(*, version: int = 1, **options: Any) -> Callable[[type], ActorClass]: 
 def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
     """Turn a class into one whose instances can be actors of a system. Goes over or under `@ray.remote`.
 
+    Returns the class itself, with `remote`, `options` and `bind` on it. A class that is decorated already, or whose
+    module has been imported without a decorator, stays as it is, as other processes import it so: they get what
+    `Class.options(...)` returns.
+
     Args:
         decorated: the class, when used without parentheses.
         version: the version of the class's state, from 1. Raise it when a recorded state no longer fits the class, and
@@ -127,57 +128,85 @@ def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
     return _decorate(decorated, checked, version)
 
 
-def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> ActorClass:
-    metadata = getattr(decorated, "__ray_metadata__", None)
-    if metadata is not None:  # the result of @ray.remote
-        options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
-        decorated = metadata.modified_class.__ray_actor_class__
-    if not isinstance(decorated, type):
+def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Any:
+    user_class = user_class_of(decorated)
+    if user_class is None:
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
-    check_class(decorated)
-    check_concurrency(decorated, options)
-    declare_version(decorated, version)
+    if user_class is not decorated:  # the result of @ray.remote
+        options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
+    check_class(user_class)
+    check_concurrency(user_class, options)
+    before = options_of(user_class)
+    late = before is not None or is_imported(user_class)
+    given = declaration(user_class, options, version, late=late)
     if options.get("max_concurrency", 1) == 1:
-        warn_of_turns(decorated, stacklevel=4)  # the line of the user's that decorates
-    metaclass: type = ActorClass
-    if isinstance(decorated, ActorClass):
-        metaclass = type(decorated)
-    elif type(decorated) is not type:
-        metaclass = type("ActorClass", (ActorClass, type(decorated)), {})
-    namespace = {
-        "__doc__": decorated.__doc__,
-        "__module__": decorated.__module__,
-        "__qualname__": decorated.__qualname__,
-        "__rayshot_user_class__": decorated,
-        "__rayshot_options__": options,
-    }
-    made = metaclass(decorated.__name__, (decorated,), namespace)
-    assert isinstance(made, ActorClass)
-    return made
+        warn_of_turns(user_class, stacklevel=4)  # the line of the user's that decorates
+    if not late:
+        return _put_on(user_class, given)
+    return user_class if before == options else _Spawner(user_class, options, None)
+
+
+def _put_on(user_class: type, given: Mapping[str, Any]) -> type:
+    """The class, decorated. Raises ConfigError if its metaclass forbids that."""
+    assert GIVEN not in vars(user_class), user_class
+    added: dict[str, Any] = {GIVEN: given}
+    for name in ON_CLASS:
+        if _is_data(inspect.getattr_static(type(user_class), name, None)):
+            raise ConfigError(f"{user_class.__qualname__} cannot be decorated: its metaclass has a {name!r} itself")
+        kind = OnClassOverData if _is_data(raw_attribute_of(user_class, name)) else OnClass
+        added[name] = kind(name, on_class, *_in_place_of(user_class, name))
+    added[_DERIVED] = SubclassByRay(_DERIVED, on_class, *_in_place_of(user_class, _DERIVED))
+    for name, value in added.items():
+        type.__setattr__(user_class, name, value)  # not that of a metaclass, which may refuse
+    return user_class
+
+
+def _is_data(found: object) -> bool:
+    """Whether it is a slot, a property or the like, which stands above what an instance holds itself."""
+    return hasattr(type(found), "__set__")
+
+
+def _in_place_of(user_class: type, name: str) -> tuple[Any, ...]:
+    return (vars(user_class)[name],) if name in vars(user_class) else ()
+
+
+def on_class(user_class: type, name: str) -> Any:
+    """What a decorated class answers. Classes by value name this function: keep it here."""
+    options = options_of(user_class)
+    assert options is not None, user_class
+    return getattr(_Spawner(user_class, options, None), name)
+
+
+class SubclassByRay(OnClass):
+    """`__init_subclass__` of a decorated class: it runs the user's own.
+
+    `@ray.remote` may stand over the decorator: Ray then derives a class whose `remote` is Ray's, and gets ours.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return partial(self._derive, owner)
+
+    def _derive(self, derived: type, **keywords: Any) -> None:
+        self.bound(None, derived)(**keywords)
+        decorated = getattr(derived, "__ray_actor_class__", None)
+        if any(base.__module__ == "ray.actor" for base in derived.__bases__) and GIVEN in vars(decorated):
+            for name, function in _OVER_RAY.items():
+                type.__setattr__(derived, name, function)
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _own_options(cls: type) -> Mapping[str, Any]:
-    options = cls.__dict__.get("__rayshot_options__")
-    if options is None:  # a subclass of a decorated class; Ray also asks whether it has a `remote`
-        raise AttributeError(f"{cls.__qualname__} is not decorated with @rayshot.actor itself")
-    assert isinstance(options, Mapping)
-    return options
-
-
-def _user_class(cls: type) -> type:
-    found = cls.__rayshot_user_class__  # type: ignore[attr-defined]
-    assert isinstance(found, type)
-    return found
-
-
 def _over_ray(ray_class: Any) -> _Spawner:
-    own = ray_class.__ray_metadata__.modified_class.__ray_actor_class__
+    user_class = user_class_of(ray_class)
+    assert user_class is not None
+    options = options_of(user_class)
+    assert options is not None, user_class
     given = check_options(_given(ray_class._default_options))  # noqa: SLF001
-    return _Spawner(own, {**_own_options(own), **given}, None)
+    return _Spawner(user_class, {**options, **given}, None)
 
 
 def _remote_over_ray(self: Any, *args: Any, **kwargs: Any) -> ActorHandle:
@@ -190,3 +219,6 @@ def _options_over_ray(self: Any, **options: Any) -> _Spawner:
 
 def _bind_over_ray(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     _over_ray(self).bind(*args, **kwargs)
+
+
+_OVER_RAY = {"remote": _remote_over_ray, "options": _options_over_ray, "bind": _bind_over_ray}

@@ -1,6 +1,5 @@
 """A snapshot as this program can load it: every class is found, or the reason given, before anything starts."""
 
-import inspect
 import logging
 import sys
 from collections import deque
@@ -190,7 +189,7 @@ def _gone(manifest: Manifest, gone: Mapping[str, list[str]]) -> CodeMismatch:
 
 
 def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any]:
-    """The classes of `rename_classes`. Classes given by name are imported; decorated classes stay decorated.
+    """The classes of `rename_classes`. Classes given by name are imported.
 
     Raises ConfigError for a value that is neither a name nor a class.
     """
@@ -200,8 +199,8 @@ def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any
     for recorded, new in (rename_classes or {}).items():
         if not isinstance(recorded, str) or not all(recorded.split(".")) or "." not in recorded:
             raise ConfigError(f"rename_classes maps {recorded!r}: give the recorded name, 'old.module.Class'")
-        mapped = find_dotted(new) if isinstance(new, str) else new
-        if user_class_of(mapped) is None:
+        mapped = user_class_of(find_dotted(new) if isinstance(new, str) else new)
+        if mapped is None:
             raise ConfigError(f"rename_classes maps {recorded} to {new!r}, which is not a class of this program")
         found[recorded] = mapped
     return found
@@ -212,7 +211,7 @@ def mapped_actor_class(rename_classes: Mapping[str, Any], recorded: str) -> type
 
     Raises ConfigError for a class that cannot be an actor's class.
     """
-    mapped = user_class_of(rename_classes.get(recorded))
+    mapped = rename_classes.get(recorded)
     return None if mapped is None else check_class(mapped)
 
 
@@ -220,7 +219,7 @@ def classes_of_main() -> dict[str, Any]:
     """All classes that this program's `__main__` defines, by the names that a snapshot uses for classes of `__main__`.
 
     When a program starts again it defines its classes again; an older snapshot holds the earlier ones by value. As in a
-    notebook, the last definition of a name counts. Decorated classes stay decorated.
+    notebook, the last definition of a name counts.
     """
     main = sys.modules.get("__main__")
     return {} if main is None else {f"__main__.{name}": found for name, found in _classes_in(main, "")}
@@ -228,11 +227,11 @@ def classes_of_main() -> dict[str, Any]:
 
 def _classes_in(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name, found in tuple(vars(holder).items()):
-        user_class: Any = inspect.getattr_static(found, "__rayshot_user_class__", found)  # runs nothing of a global's
-        if not issubclass(type(user_class), type):
+        user_class = user_class_of(found)
+        if user_class is None:
             continue
         if (user_class.__module__, user_class.__qualname__) == ("__main__", f"{path}{name}"):
-            yield f"{path}{name}", found
+            yield f"{path}{name}", user_class
             yield from _classes_in(user_class, f"{path}{name}.")
 
 

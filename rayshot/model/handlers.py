@@ -4,6 +4,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any
 
+from rayshot.format.classes_by_value import attribute_of
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.hooks import HOOKS
 from rayshot.model.loop_check import has_loop
@@ -38,7 +39,7 @@ class Handlers(dict[str, Callable[..., Any]]):
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
             user_class = type(self._instance)
-            if hasattr(user_class, method) and is_generator(user_class, method):
+            if attribute_of(user_class, method) and is_generator(user_class, method):
                 raise generator_called(self._name, method)
             raise unknown_method(self._name, method, self._methods, user_class)
         if self._watch is not None:
@@ -98,7 +99,7 @@ def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -
 
 def has_coroutines(instance: object, methods: Sequence[str]) -> bool:
     """Whether any handler is `async def`. Only then does the event loop run, and only then can tasks start on it."""
-    return any(inspect.iscoroutinefunction(getattr(type(instance), name, None)) for name in methods)
+    return any(inspect.iscoroutinefunction(attribute_of(type(instance), name)) for name in methods)
 
 
 def to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_async: bool) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from rayshot.errors import LoopNotRepeatable, MigrationFailed
+from rayshot.format.classes_by_value import attribute_of
 
 LOOP = "loop"
 _GET_ITERATOR = frozenset({"GET_ITER", "GET_AITER"})
@@ -212,7 +213,7 @@ def _carried(code: CodeType, flow: Flow, head: LoopTop) -> list[str]:
 
 def code_of(user_class: type, method: str) -> CodeType | None:
     """The code of a method of a class; None if there is none."""
-    return getattr(getattr(user_class, method, None), "__code__", None)
+    return getattr(attribute_of(user_class, method), "__code__", None)
 
 
 def has_loop(user_class: type, method: str) -> bool:
@@ -250,8 +251,8 @@ def check_loop(user_class: type, method: str, actor: str) -> None:
         class_name = f"{user_class.__module__}.{user_class.__qualname__}"
         raise MigrationFailed(
             f"actor {actor!r}: its state has {class_name}.{method} between two passes of a rayshot.loop, and the class "
-            f"{'has no loop in it' if hasattr(user_class, method) else 'has no such method'}: what the loop has asked "
-            "for would be lost. Keep the method, also if its loop only has a `break`, until it has ended",
+            f"{'has no loop in it' if attribute_of(user_class, method) else 'has no such method'}: what the loop has "
+            "asked for would be lost. Keep the method, also if its loop only has a `break`, until it has ended",
             actor=actor,
             class_name=class_name,
             method=method,

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rayshot.errors import ConfigError, HandlersTakeTurns, UnknownMethod
+from rayshot.format.classes_by_value import attribute_of, raw_attribute_of
 from rayshot.format.suggestion import did_you_mean, porting, warn_of_retries
 
 RESERVED = frozenset(
@@ -48,7 +49,7 @@ def methods_of(user_class: type) -> tuple[str, ...]:
 
 def _functions(user_class: type) -> list[str]:
     return sorted(
-        name for name in dir(user_class) if not name.startswith("__") and callable(getattr(user_class, name, None))
+        name for name in dir(user_class) if not name.startswith("__") and callable(attribute_of(user_class, name))
     )
 
 
@@ -189,7 +190,7 @@ def _declared(user_class: type, name: str) -> dict[str, Any]:
 
 
 def _function(user_class: type, name: str) -> Any:
-    method = inspect.getattr_static(user_class, name)
+    method = raw_attribute_of(user_class, name)
     return getattr(method, "__func__", method)  # of a static or class method
 
 
@@ -197,7 +198,7 @@ def warn_of_turns(user_class: type, stacklevel: int) -> None:
     """Warn, once for each class, if handlers are `async def`: in Ray they interleave, here they do not."""
     if user_class in _told:
         return
-    names = [name for name in methods_of(user_class) if inspect.iscoroutinefunction(getattr(user_class, name))]
+    names = [name for name in methods_of(user_class) if inspect.iscoroutinefunction(attribute_of(user_class, name))]
     if names:
         _told.add(user_class)
         listed = ", ".join(names[:_NAMED_MAX]) + (", ..." if len(names) > _NAMED_MAX else "")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import CodeType
 from typing import Protocol
 
+from rayshot.format.classes_by_value import OnClass
 from rayshot.model.calls import GivenUp, not_answered
 from rayshot.protocol.identity import is_driver
 
@@ -99,8 +100,10 @@ def may_answer_late(user_class: type) -> bool:
     The last two show in their code: it has the words `remote` or `loop`. What the system may assume of a class must be
     the same in all lives, whatever its handlers did in one of them.
     """
-    functions = (found for of in user_class.__mro__ for found in vars(of).values() if inspect.isfunction(found))
-    return bool(getattr(user_class, ANSWERS_LATE, False)) or any(_says_so(one.__code__) for one in functions)
+    own = ((one, of) for of in user_class.__mro__ for one in vars(of).values())
+    found = (one for found, of in own for one in (found.own(of) if isinstance(found, OnClass) else (found,)))
+    codes = (one.__code__ for one in found if inspect.isfunction(one))
+    return bool(getattr(user_class, ANSWERS_LATE, False)) or any(map(_says_so, codes))
 
 
 def _says_so(code: CodeType) -> bool:

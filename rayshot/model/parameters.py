@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rayshot.errors import WrongArguments
+from rayshot.format.classes_by_value import raw_attribute_of
 
 
 class Parameters:
@@ -61,7 +62,7 @@ _known: WeakKeyDictionary[FunctionType, dict[bool, Parameters]] = WeakKeyDiction
 
 def parameters_of(user_class: type, method: str) -> Parameters:
     """The parameters of a method, or of the constructor, `__init__`; ANYTHING if it is not a plain function."""
-    found = inspect.getattr_static(user_class, method, None)
+    found = raw_attribute_of(user_class, method)
     function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
     if found is object.__init__ and inspect.getattr_static(user_class, "__new__") is object.__new__:
         return _NOTHING

@@ -22,7 +22,7 @@ from rayshot.format.pickling import CLOUDPICKLE
 from rayshot.format.reshaping import Reshaped
 from rayshot.format.shapes import ENUM, FIELDS, FLAG, MEMBERS, NAMED, ROW, Shape
 from rayshot.model.specification import ActorSpecification, user_class_of
-from rayshot.model.versions import attributes_of, migration_of, required_fields
+from rayshot.model.versions import attributes_of, migration_of, options_of, required_fields
 
 NAMES_SHOWN_MAX = 10
 log = logging.getLogger("rayshot")
@@ -142,7 +142,7 @@ def _contents(module: str) -> str:
     classes = {
         user.__qualname__
         for found in tuple(there)
-        if hasattr(found, "__rayshot_user_class__") and (user := user_class_of(found)) is not None
+        if (user := user_class_of(found)) is not None and options_of(user) is not None
     }
     return f"in {module} {_some(sorted(classes)) if classes else 'no actor class'}"
 

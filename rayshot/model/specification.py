@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError, LoopNotRepeatable
-from rayshot.format.classes_by_value import Names
+from rayshot.format.classes_by_value import Names, attribute_of
 from rayshot.format.global_names import find_global
 from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
@@ -143,7 +143,7 @@ def check_concurrency(user_class: type, options: Mapping[str, Any]) -> None:
     """Raise ConfigError if handlers of the class are to run at once and it has no `async def` method."""
     at_once = options.get("max_concurrency", 1)
     if at_once > 1 and not any(
-        inspect.iscoroutinefunction(getattr(user_class, name)) for name in methods_of(user_class)
+        inspect.iscoroutinefunction(attribute_of(user_class, name)) for name in methods_of(user_class)
     ):
         raise ConfigError(
             f"max_concurrency={at_once} of {user_class.__qualname__}, which has no `async def` method: no snapshot can "
@@ -178,9 +178,19 @@ def find_class(module: str, name: str) -> type | None:
 
 
 def user_class_of(found: Any) -> type | None:
-    """The user's class behind an object that may be a class, decorated or not; None if it is not a class."""
-    found = getattr(found, "__rayshot_user_class__", found)
-    return found if isinstance(found, type) else None
+    """The class that an object is, or of which `@ray.remote` made it; None for any other. Runs nothing of its own."""
+    metadata = inspect.getattr_static(found, "__ray_metadata__", None)
+    if metadata is not None:
+        found = getattr(metadata.modified_class, "__ray_actor_class__", None)
+    return found if issubclass(type(found), type) else None
+
+
+def is_imported(user_class: type) -> bool:
+    """Whether the class stands in a module whose import is done: other processes find it there as it is there."""
+    module, name = user_class.__module__, user_class.__qualname__
+    if not _importable(module, name) or getattr(sys.modules[module].__spec__, "_initializing", False):
+        return False
+    return find_class(module, name) is user_class
 
 
 def _importable(module: str, name: str) -> bool:

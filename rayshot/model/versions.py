@@ -1,24 +1,20 @@
-"""The version that a class declares for its state, and the hook that brings an older state up to it.
-
-The version is stored outside the class: the user's class stays unchanged. If a class travels by value, its
-specification carries the version.
-"""
+"""What a class declares: options of its actors, the version of its state, the hook that brings an older state to it."""
 
 import dataclasses
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from rayshot.errors import ConfigError, MigrationFailed
 from rayshot.format.bounds import COUNTER_MAX
 
 MIGRATE = "migrate"
 """The name of the hook."""
-
-_declared: WeakKeyDictionary[type, int] = WeakKeyDictionary()
+GIVEN = "__rayshot_options__"
+"""The attribute of a decorated class that has what the decorator was given. Classes by value hold it: keep its form."""
+_VERSION = "version"
 
 
 def check_version(version: object) -> int:
@@ -28,25 +24,33 @@ def check_version(version: object) -> int:
     return version
 
 
-def declare_version(user_class: type, version: int) -> None:
-    """Note the version of the state of `user_class`.
+def declaration(user_class: type, options: Mapping[str, Any], version: int, *, late: bool) -> dict[str, Any]:
+    """What to keep in GIVEN, each time another dict: cloudpickle leaves out what is the base's own.
 
     Raises ConfigError if the class has a hook that cannot be called as `migrate(state, from_version)` on the class, or
-    if another version was declared before. At version 1 no older state exists: `migrate` is then an ordinary method.
+    if it is too late for another version. At version 1 no older state exists: `migrate` is then an ordinary method.
     """
-    before = _declared.get(user_class, version)
-    if before != version:
+    if late and version_of(user_class) != version:
         raise ConfigError(
-            f"{user_class.__qualname__} has version {before} already, it cannot have version {version} too"
+            f"{user_class.__qualname__} has version {version_of(user_class)} already: write "
+            f"@rayshot.actor(version={version}) where it is defined, so that all processes know it"
         )
     if version > 1 and hasattr(user_class, MIGRATE):
         _check_hook(user_class)
-    _declared[user_class] = version
+    return {_VERSION: version, **options}
+
+
+def options_of(user_class: type) -> dict[str, Any] | None:
+    """The options that `user_class` itself was decorated with; None if it is not decorated."""
+    given = vars(user_class).get(GIVEN)
+    return None if given is None else {key: value for key, value in given.items() if key != _VERSION}
 
 
 def version_of(user_class: type) -> int:
     """The version of `user_class`; 1 if none was declared."""
-    return _declared.get(user_class, 1)
+    version = vars(user_class).get(GIVEN, {}).get(_VERSION, 1)
+    assert isinstance(version, int)
+    return version
 
 
 def hooks_of(user_class: type) -> frozenset[str]:

@@ -12,6 +12,7 @@ from types import CodeType, CoroutineType, MethodType
 from typing import Any, Protocol, Self, TypeVar
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, MigrationFailed
+from rayshot.format.classes_by_value import attribute_of
 from rayshot.model.event_loop import others
 from rayshot.model.handling import Handling, Parking
 from rayshot.model.loop_check import Flow, has_loop, reached
@@ -80,7 +81,7 @@ def waits_at_first(method: object) -> bool:
 
 def may_park(user_class: type, method: str) -> bool:
     """Whether a state may have a handler of this method, if several run at once: it waits first, or loops."""
-    return waits_at_first(getattr(user_class, method, None)) or has_loop(user_class, method)
+    return waits_at_first(attribute_of(user_class, method)) or has_loop(user_class, method)
 
 
 @cache

@@ -19,6 +19,7 @@ from rayshot.errors import CodeMismatch
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, dump_names, dump_state, load_class, load_names, load_state
 from rayshot.inert import reader
+from rayshot.model.versions import options_of
 
 pytestmark = pytest.mark.acceptance("X2")
 
@@ -139,7 +140,7 @@ def test_pickles_of_before_qualified_names_were_written_are_read_by_the_plain_na
     assert type(load_state(cloudpickle.dumps(stamp(3)), names=named(new_stamp))) is new_stamp
 
 
-def test_a_decorated_class_stands_for_a_decorated_one_and_its_own_for_its_own():
+def test_a_decorated_class_stands_for_the_recorded_one():
     def decorated():
         class Account:
             pass
@@ -147,8 +148,26 @@ def test_a_decorated_class_stands_for_a_decorated_one_and_its_own_for_its_own():
         return rayshot.actor(of_main(Account))
 
     old, new = decorated(), decorated()
-    loaded = through([old, old.__rayshot_user_class__], named(new))
-    assert loaded == [new, new.__rayshot_user_class__]
+    loaded, instance = through([old, old()], named(new))
+    assert (loaded, type(instance)) == (new, new)
+
+
+DECORATED = Path(__file__).parents[1] / "golden" / "decorated-1.pickle"
+"""By a decorator that made a subclass: a script's class, the user's own of it, an instance of each, and one more class
+whose metaclass is the user's."""
+
+
+def test_a_recorded_subclass_of_the_decorators_is_the_users_class_again():
+    account, own, *instances, listed = load_state(DECORATED.read_bytes())
+    assert (account, {type(one) for one in instances}) == (own, {own})
+    assert (options_of(account), account.__doc__, account.balance) == ({"num_cpus": 2}, "Of a script.", 3)
+    assert {hasattr(one, "remote") for one in (account, listed)} == {True}
+    assert type(listed).__name__ == "Registry"
+
+    new, other = of_main(type("Account", (), {})), of_main(type("Listed", (), {}))
+    account, own, *instances, listed = load_state(DECORATED.read_bytes(), names=named(new, other))
+    assert [account, own, *map(type, instances), listed] == [new, new, new, new, other]
+    assert options_of(new) is None
 
 
 def test_a_class_that_is_false_by_its_metaclass_is_found_too():

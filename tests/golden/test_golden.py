@@ -17,7 +17,6 @@ from rayshot.audit import prove
 from rayshot.audit.replay import Replay
 from rayshot.cli import main
 from rayshot.keys.signing import SigningKey
-from rayshot.model import versions
 from rayshot.simulation import SimulatedSystem
 from tests.golden.release import KEY, storages
 from tests.golden.workloads import Account
@@ -63,7 +62,7 @@ def test_every_byte_verifies_with_its_key_and_is_audited(kept):
 
 
 def test_a_replay_by_another_version_of_the_class_is_not_judged(kept, monkeypatch):
-    monkeypatch.setitem(versions._declared, Account.__rayshot_user_class__, 3)
+    monkeypatch.setattr(Account, "__rayshot_options__", {"version": 3})
     findings = prove(payday(kept), rayshot.open(HERE / kept).system("bank").snapshots(), replay=True)
     replayed = findings.findings[-1]
     assert (replayed.name, replayed.holds) == ("replay", None)
@@ -74,7 +73,7 @@ def test_a_replay_migrates_the_state_that_it_starts_from_again(kept, monkeypatch
     def migrate(state, from_version):
         return {**state, "heard": f"of version {from_version}"}
 
-    monkeypatch.setattr(Account.__rayshot_user_class__, "migrate", staticmethod(migrate), raising=False)
+    monkeypatch.setattr(Account, "migrate", staticmethod(migrate), raising=False)
     first, last = rayshot.open(HERE / kept).system("bank").snapshots()
     older = [replace(actor, version=1) if actor.version == 2 else actor for actor in first.manifest.actors]
     first._kept = first.envelope, replace(first.manifest, actors=tuple(older))

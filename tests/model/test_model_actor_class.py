@@ -9,7 +9,6 @@ import pytest
 
 import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, NameTaken, SystemStopped, UnknownMethod
-from rayshot.model.actor_class import ActorClass
 from rayshot.model.handle import ActorHandle, rebind_anew
 from rayshot.model.methods import silent_methods
 from rayshot.model.options import check_options
@@ -60,20 +59,11 @@ def test_a_plain_instance_works_without_a_system():
     assert isinstance(account, Account)
 
 
-def test_a_decorated_class_is_a_subclass_of_the_users_own():
-    plain = plain_class()
-    made = rayshot.actor(plain)
-    assert issubclass(made, plain)
-    assert type(made) is ActorClass
-    assert (made.__name__, made.__qualname__, made.__module__) == (plain.__name__, plain.__qualname__, __name__)
-    assert made.__doc__ is plain.__doc__
-    assert not hasattr(plain, "remote")
-
-
 def test_a_decorator_with_options_decorates_as_well():
     plain = plain_class()
-    assert issubclass(rayshot.actor()(plain), plain)
-    assert issubclass(rayshot.actor(num_cpus=1, on_error="stop")(plain), plain)
+    assert rayshot.actor()(plain) is plain
+    plain = plain_class()
+    assert rayshot.actor(num_cpus=1, on_error="stop")(plain) is plain
     assert Configured().read() == 1
     assert inspect.getdoc(Configured) == "A class with options."
 
@@ -115,7 +105,7 @@ def test_remote_spawns_the_users_own_class_with_the_constructors_arguments(world
     ((specification, name, args, kwargs),) = world.spawned
     assert (handle.name, name, args, kwargs) == ("alice", "alice", (), {"balance": 3})
     assert (specification.class_name, specification.class_pickle) == ("Account", None)
-    assert specification.resolve() is Account.__rayshot_user_class__
+    assert specification.resolve() is Account
     assert "deposit" in specification.methods
     assert not any(method.startswith("__") for method in specification.methods)
 
@@ -255,7 +245,7 @@ class GeneratingBehindDecorators:
 
 @pytest.mark.acceptance("O4")
 def test_a_generator_behind_a_decorator_is_refused_where_a_handler_returns_one(world):
-    world.construct(rayshot.actor(GeneratingBehindDecorators))
+    world.construct(GeneratingBehindDecorators)
     for method in ("rows", "async_rows", "whole"):
         world.receive(world.codec.call(1, world.codec.tell(method, ())))
     *refused, (_, _, value, ok) = world.answers
@@ -270,8 +260,7 @@ def test_a_generator_behind_a_decorator_is_refused_where_a_handler_returns_one(w
 
 @pytest.mark.acceptance("O4")
 def test_handlers_call_generators_of_their_own(world):
-    decorated = rayshot.actor(GeneratingPrivately)
-    assert "_rows" not in ActorSpecification.of(decorated, {}).methods
+    assert "_rows" not in ActorSpecification.of(GeneratingPrivately, {}).methods
     assert world.construct(GeneratingPrivately).read == 3
 
 
@@ -391,17 +380,6 @@ def test_what_is_no_class_is_refused(value):
         rayshot.actor(value)
 
 
-def test_a_subclass_of_a_decorated_class_is_no_actor_by_itself():
-    class Savings(Account):
-        pass
-
-    assert Savings(3).deposit(1) == 4
-    for asked in ("remote", "options"):
-        with pytest.raises(AttributeError, match=r"Savings is not decorated"):
-            getattr(Savings, asked)
-    assert not hasattr(Savings, "remote")
-
-
 def test_a_decorated_subclass_of_a_decorated_class_is_an_actor_of_its_own(world):
     class Savings(Account):
         def rate(self):
@@ -417,7 +395,6 @@ def test_a_decorated_subclass_of_a_decorated_class_is_an_actor_of_its_own(world)
 
 def test_a_metaclass_of_the_users_own_is_kept(world):
     assert isinstance(Registered, Registry)
-    assert isinstance(Registered, ActorClass)
     assert Registered.shout == "REGISTERED"
     assert "Registered" in Registry.made
     assert Registered(3).read() == 3
@@ -427,7 +404,7 @@ def test_a_metaclass_of_the_users_own_is_kept(world):
 
 
 def test_a_class_is_found_again_by_its_name_without_the_decoration(tmp_path, monkeypatch):
-    assert find_class("tests.model.workloads", "Account") is Account.__rayshot_user_class__
+    assert find_class("tests.model.workloads", "Account") is Account
     assert find_class("tests.model.workloads", "Registry") is Registry
     assert find_class("tests.model.workloads", "nobody") is None
     assert find_class("tests.model.nothing", "Account") is None

@@ -127,7 +127,7 @@ def test_a_hook_with_defaults_is_taken():
 
 
 def test_no_message_calls_a_hook():
-    specification = ActorSpecification.of(Clerk.__rayshot_user_class__, {})
+    specification = ActorSpecification.of(Clerk, {})
     assert specification.methods == ("read",)
     with SimulatedSystem() as world:
         clerk = world.create(Clerk, name="clerk")

@@ -24,25 +24,25 @@ class Account:
     def own_class(self):
         return Account
 
-specification = ActorSpecification.of(Account.__rayshot_user_class__, {"num_cpus": 1})
+specification = ActorSpecification.of(Account, {"num_cpus": 1})
 pathlib.Path(sys.argv[1]).write_bytes(specification.pack())
 """
 
 
 def test_a_specification_survives_its_bytes():
-    specification = ActorSpecification.of(Configured.__rayshot_user_class__, {"num_cpus": 2, "capture": "inline"})
+    specification = ActorSpecification.of(Configured, {"num_cpus": 2, "capture": "inline"})
     again = ActorSpecification.unpack(specification.pack())
     assert again == specification
     assert again.methods == ("read",)
 
 
 def test_options_that_nobody_gave_have_their_defaults():
-    specification = ActorSpecification.of(Account.__rayshot_user_class__, {})
+    specification = ActorSpecification.of(Account, {})
     assert (specification.capture, specification.on_error, specification.ray_options) == ("auto", "continue", {})
 
 
 def test_a_class_that_others_can_import_travels_by_name():
-    specification = ActorSpecification.of(Account.__rayshot_user_class__, {})
+    specification = ActorSpecification.of(Account, {})
     assert specification.class_pickle is None
     assert (specification.class_module, specification.class_name) == ("tests.model.workloads", "Account")
 

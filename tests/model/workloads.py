@@ -156,7 +156,7 @@ class Switchboard:
         self.count = 0
         self.me = self
         self.table = {"up": self.up}
-        self.friend = Switchboard.__rayshot_user_class__.__new__(Switchboard.__rayshot_user_class__)
+        self.friend = Switchboard.__new__(Switchboard)
         self.friend.count = 0
 
     def up(self):

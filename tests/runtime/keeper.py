@@ -32,7 +32,7 @@ class Keeper:
     def __init__(self):
         self.inner = {"a": 1}
         self.sentinels = UNSET, dataclasses.MISSING
-        self.kept = Proxy([1]), Node("a", []), Money(5), Refused(7, "no"), Keeper.__rayshot_user_class__.Page()
+        self.kept = Proxy([1]), Node("a", []), Money(5), Refused(7, "no"), Keeper.Page()
 
     def __getattr__(self, name):
         return getattr(self.inner, name)

@@ -48,7 +48,7 @@ class Librarian:
 
 
 @rayshot.actor(capture="fork")
-class ForkingLibrarian(Librarian.__rayshot_user_class__):
+class ForkingLibrarian(Librarian):
     pass
 
 

@@ -75,7 +75,7 @@ class Desk:
 
 
 @rayshot.actor(capture="fork")
-class ForkingDesk(Desk.__rayshot_user_class__):
+class ForkingDesk(Desk):
     pass
 
 

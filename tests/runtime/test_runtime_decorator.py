@@ -14,6 +14,11 @@ pytestmark = pytest.mark.ray
 PATIENCE_S = 5.0
 
 
+def subclass():
+    """For a test of its own: what it decorates stays decorated."""
+    return type("Subclass", (Plain,), {})
+
+
 def cpus(handle):
     return ray.get(handle.resources.remote()).get("CPU", 0)
 
@@ -47,8 +52,8 @@ def test_options_of_one_actor_reach_ray_or_are_refused_by_it(system):
 @pytest.mark.acceptance("O4")
 def test_options_for_actors_that_die_are_taken_with_a_warning(system):
     with pytest.warns(UserWarning, match="max_restarts=3"):
-        under = rayshot.actor(ray.remote(max_restarts=3)(Plain))
-    over = ray.remote(max_restarts=3)(rayshot.actor(Plain))
+        under = rayshot.actor(ray.remote(max_restarts=3)(subclass()))
+    over = ray.remote(max_restarts=3)(rayshot.actor(subclass()))
     with pytest.warns(UserWarning, match="max_restarts=3"):
         handles = [under.remote(1), over.remote(2)]
     assert ray.get([handle.read.remote() for handle in handles]) == [1, 2]
@@ -57,8 +62,8 @@ def test_options_for_actors_that_die_are_taken_with_a_warning(system):
 @pytest.mark.parametrize("options", [{"lifetime": "detached"}, {"max_concurrency": 4}], ids=repr)
 def test_options_given_to_ray_that_do_not_go_with_rayshot_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
-        rayshot.actor(ray.remote(**options)(Plain))
-    over = ray.remote(**options)(rayshot.actor(Plain))
+        rayshot.actor(ray.remote(**options)(subclass()))
+    over = ray.remote(**options)(rayshot.actor(subclass()))
     with pytest.raises(ConfigError, match=next(iter(options))):
         over.remote(1)
 

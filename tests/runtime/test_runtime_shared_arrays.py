@@ -13,7 +13,7 @@ def test_what_is_written_through_a_view_reaches_the_array_after_each_rollback(ne
     system = new_system(failure=HEALS)
     killed = Mixer.options(name="killed").remote()
     alive = Mixer.options(name="alive", capture="fork").remote()
-    plain = Mixer.__rayshot_user_class__()
+    plain = Mixer()
     for rounds in (1, 2):
         for mixer in (killed, alive):
             ray.get(mixer.play.remote())

@@ -46,7 +46,7 @@ def test_the_same_decorated_class_runs_without_ray(world):
     alice.transfer.tell(bob, 10)
     world.run()
     assert (world.actors["alice"].balance, world.state("bob")) == (90, {"balance": 110})
-    assert type(world.actors["alice"]) is Account.__rayshot_user_class__
+    assert type(world.actors["alice"]) is Account
     assert world.dead_letters == ()
     assert world.pending == ()
 

@@ -167,7 +167,7 @@ def test_the_classes_of_main_are_known_by_their_place_in_it(script):
         class Badge:
             pass
 
-    for cls, name in ((Clerk, "Clerk"), (Clerk.__rayshot_user_class__, "Clerk"), (Clerk.Badge, "Clerk.Badge")):
+    for cls, name in ((Clerk, "Clerk"), (Clerk.Badge, "Clerk.Badge")):
         cls.__module__, cls.__qualname__ = "__main__", name
     module = script(Clerk=Clerk, Imported=Bank, alias=Clerk.Badge, stubborn=Stubborn(), number=1)
     module.Money.itself = module.Money

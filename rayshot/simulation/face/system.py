@@ -16,14 +16,14 @@ from rayshot.errors import (
     ConfigError,
     NotFound,
 )
-from rayshot.model.actor_class import ActorClass
 from rayshot.model.configuration import ANEW, CHOSEN, KEPT, LoopsOfWorld, check_loops, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
-from rayshot.model.specification import ActorSpecification, check_class
+from rayshot.model.specification import ActorSpecification, check_class, user_class_of
+from rayshot.model.versions import GIVEN, options_of
 from rayshot.protocol.identity import CHANDY_LAMPORT, Mode, SnapshotId, check_name
 from rayshot.simulation.actors.schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actors.snapshot_loading import read_stored
@@ -429,16 +429,14 @@ def _chosen(choices: Sequence[Pending], which: int | Pending | None, channel: tu
     return found[0]
 
 
-@functools.lru_cache(maxsize=256)
 def _class_and_options(actor_class: Any) -> tuple[type, Mapping[str, Any]]:
-    metadata = getattr(actor_class, "__ray_metadata__", None)
-    if metadata is not None:  # @ray.remote is above the decorator
-        actor_class = metadata.modified_class.__ray_actor_class__
-    if not isinstance(actor_class, type):
+    user_class = user_class_of(actor_class)
+    if user_class is None:
         raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")
-    if not isinstance(actor_class, ActorClass):
-        return check_class(actor_class), {}
-    own = vars(actor_class)
-    if "__rayshot_user_class__" not in own:
-        raise ConfigError(f"{actor_class.__qualname__} is not decorated with @rayshot.actor itself")
-    return own["__rayshot_user_class__"], own["__rayshot_options__"]
+    options = options_of(user_class)
+    if options is None and hasattr(user_class, GIVEN):
+        raise ConfigError(f"{user_class.__qualname__} is not decorated with @rayshot.actor itself")
+    return _checked(user_class), options or {}
+
+
+_checked = functools.lru_cache(maxsize=256)(check_class)
