@@ -192,7 +192,7 @@ def _captures(
     """In ms, `pace` in %, of so many seconds before and after: by fork, inline and by ray.put, in turn."""
     found: dict[str, list[float]] = {"hold by fork": [], "longest pause": [], "pace": [], "durable": [], "ray.put": []}
     keeping = rayshot.SnapshotConfig(num_to_keep=1)
-    with rayshot.init(system_name, storage=folder / system_name, snapshot=keeping, failure=ONE_LIFE) as system:
+    with rayshot.init(system_name, storage=folder / system_name, snapshots=keeping, failure=ONE_LIFE) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(kind, size)
         putter = ray.remote(Putter).remote(kind, size)
         _beating_snapshot(system, holder, 0.2)  # once each to warm up
@@ -207,7 +207,7 @@ def _captures(
         ray.kill(putter)
     if size <= INLINE_MAX[kind]:
         with rayshot.init(
-            f"{system_name}-inline", storage=folder / "inline", snapshot=keeping, failure=ONE_LIFE
+            f"{system_name}-inline", storage=folder / "inline", snapshots=keeping, failure=ONE_LIFE
         ) as system:
             rayshot.actor(capture="inline")(Holder).options(name="holder").remote(kind, size)
             system.snapshot()
@@ -234,7 +234,7 @@ def _beating_snapshot(system: rayshot.System, holder: Any, seconds: float) -> tu
 def _memory_above_state(folder: Path, size_bytes: int, rounds: int) -> list[float]:
     """For each of so many snapshots the most memory that the machine used above what it used before, in states."""
     with rayshot.init(
-        "memory", storage=folder / "memory", snapshot=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
+        "memory", storage=folder / "memory", snapshots=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
     ) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote("numpy", size_bytes)
         ray.get(holder.size_bytes.remote())  # returns when the state is there

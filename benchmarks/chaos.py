@@ -285,7 +285,7 @@ def run(*, short: bool) -> Report:
             "chaos",
             storage=storage,
             failure=FailureConfig(backoff_s=0.0),
-            snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=3, timeout_s=30.0),
+            snapshots=SnapshotConfig(interval_s=1.0, num_to_keep=3, timeout_s=30.0),
         )
         try:
             chaos, wrong = torment(system, seconds, every_s, disk, around)

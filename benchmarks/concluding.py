@@ -83,7 +83,7 @@ def run(*, short: bool) -> Report:
 def _asked(folder: Any, seconds: float, snapshot: SnapshotConfig, taken: list[float]) -> float:
     """Conversations in a second."""
     answerer, asker = rayshot.actor(num_cpus=0)(Answerer), rayshot.actor(num_cpus=0)(Asker)
-    with rayshot.init(f"concluding-{time.monotonic_ns()}", storage=folder, snapshot=snapshot) as system:
+    with rayshot.init(f"concluding-{time.monotonic_ns()}", storage=folder, snapshots=snapshot) as system:
         askers = [asker.remote(answerer.remote()) for _ in range(ASKERS)]
         ray.get([one.begin.remote(one) for one in askers])
         time.sleep(1.0)

@@ -29,7 +29,7 @@ def run(*, short: bool) -> Report:
     with (
         fresh_cluster(object_store_bytes=3 * size_bytes) as folder,
         rayshot.init(
-            "durable", storage=folder / "shots", snapshot=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
+            "durable", storage=folder / "shots", snapshots=rayshot.SnapshotConfig(num_to_keep=1), failure=ONE_LIFE
         ) as system,
     ):
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(size_bytes)

@@ -132,7 +132,7 @@ def _in_both(
     with contextlib.ExitStack() as systems:
         ways: dict[str, Measure] = {}
         for name, failure in (("heals", HEALS), ("stops", ONE_LIFE)):
-            systems.enter_context(rayshot.init(name, storage=folder, failure=failure, snapshot=EVERY_SECOND))
+            systems.enter_context(rayshot.init(name, storage=folder, failure=failure, snapshots=EVERY_SECOND))
             actors = [rayshot.actor(num_cpus=0)(Counter).remote() for _ in range(count)]
             ray.get([actor.read.remote() for actor in actors])
             ways[name] = partial(way, actors, seconds)
@@ -186,7 +186,7 @@ def _kills(
     """
     took_s: list[float] = []
     failure = replace(failure, spares=spares)
-    with rayshot.init("killed", storage=folder, failure=failure, snapshot=EVERY_SECOND) as system:
+    with rayshot.init("killed", storage=folder, failure=failure, snapshots=EVERY_SECOND) as system:
         actors = [
             rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote(size_bytes // count) for k in range(count)
         ]
@@ -229,7 +229,7 @@ def _told(actors: Sequence[Any]) -> Iterator[list[int]]:
 
 def _many_in_a_row(folder: Path, count: int, rest_s: float) -> tuple[list[float], dict[str, int]]:
     """The seconds of each rollback, and what processes that lived through all of them have more than after some."""
-    with rayshot.init("row", storage=folder, failure=HEALS, snapshot=EVERY_SECOND) as system:
+    with rayshot.init("row", storage=folder, failure=HEALS, snapshots=EVERY_SECOND) as system:
         actors = [rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote() for k in range(4)]
         ray.get([actor.read.remote() for actor in actors])
         system.snapshot()

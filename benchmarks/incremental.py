@@ -81,6 +81,6 @@ def _snapshot(system: rayshot.System, holder: Any, share: float, pieces: int) ->
 def _restore_s(folder: Path, which: str) -> float:
     """Seconds from the call until the restored actor has answered."""
     began_at = time.perf_counter()
-    with rayshot.restore(folder, system="incremental", snapshot=which, failure=ONE_LIFE) as system:
+    with rayshot.restore("incremental", storage=folder, snapshot=which, failure=ONE_LIFE) as system:
         ray.get(system.get_actor("holder").size_bytes.remote())
         return time.perf_counter() - began_at

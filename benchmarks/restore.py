@@ -84,7 +84,7 @@ def _prepare(folder: Path, actors: int, size_bytes: int) -> list[Path]:
 
 def _restore_s(storage: Path, actors: int) -> float:
     began_at = time.perf_counter()
-    with rayshot.restore(storage, system="restore", failure=ONE_LIFE) as system:
+    with rayshot.restore("restore", storage=storage, failure=ONE_LIFE) as system:
         ray.get(system.get_actor("holder-0").size_bytes.remote())
         took_s = time.perf_counter() - began_at
         assert len(system.actors()) == actors

@@ -148,7 +148,7 @@ def run(*, short: bool) -> Report:
     count, after_s, rounds, seconds, passes = (3, 1.0, 1, 1.0, 50) if short else (100, AFTER_S_MAX, 5, 10.0, 2_000)
     kills = plan(SEED, count, after_s)
     with fresh_cluster() as folder:
-        with rayshot.init("rollouts", storage=folder, failure=HEALS, snapshot=EVERY_TWO_SECONDS) as system:
+        with rayshot.init("rollouts", storage=folder, failure=HEALS, snapshots=EVERY_TWO_SECONDS) as system:
             killing, trained, wrong = torment(system, folder / "killed", kills)
         wrong |= wrong_in(trained, _undisturbed(folder / "undisturbed", len(trained)))
         notes = read_notes(killing.training.trained)
@@ -241,7 +241,7 @@ def _undisturbed(folder: Path, count: int) -> list[Sample]:
 
 def _rate_ours(folder: Path, seconds: float) -> float:
     name = f"undisturbed-{time.monotonic_ns()}"
-    with rayshot.init(name, storage=folder, failure=HEALS, snapshot=EVERY_TWO_SECONDS):
+    with rayshot.init(name, storage=folder, failure=HEALS, snapshots=EVERY_TWO_SECONDS):
         return _rate(begin_ours, folder / name, seconds)
 
 

@@ -48,7 +48,7 @@ class Counter:
 def main(folder: Path, tells: int, deaths: int, rest_s: float) -> None:
     """Run, and write when each window began and ended into the folder."""
     quiet = rayshot.SnapshotConfig(interval_s=None)
-    with fresh_cluster() as storage, rayshot.init("walked", storage=storage, snapshot=quiet) as system:
+    with fresh_cluster() as storage, rayshot.init("walked", storage=storage, snapshots=quiet) as system:
         actors = [rayshot.actor(num_cpus=0)(Counter).options(name=f"c{k}").remote() for k in range(ACTORS)]
         ray.get([actor.read.remote() for actor in actors])
         actors[0].add.tell()  # what happens only once is over with it

@@ -79,7 +79,7 @@ def leave(storage: str) -> None:
 
 def arrive(storage: str) -> None:
     """Go on from the savepoint."""
-    system = rayshot.restore(storage, system=SYSTEM)
+    system = rayshot.restore(SYSTEM, storage=storage)
     print(f"goes on as life {system.incarnation}, with {payments(system)} payments or more")
 
 

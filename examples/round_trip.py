@@ -51,7 +51,7 @@ class Shop:
 
 def try_prices(storage: Path) -> None:
     """The first shops try one price after the other. All that they learn goes into a snapshot."""
-    with rayshot.init("first-shops", storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("first-shops", storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         shops = [Shop.options(name=town).remote(town, 0.0) for town in CUSTOMERS]
         for price in FIRST_PRICES:
             for shop in shops:

@@ -59,7 +59,7 @@ class Sky:
     @classmethod
     def create(cls, storage: Path, flights: Path, airports: list[str], flights_per_s: float) -> "Sky":
         """Start the actors; they wait for `begin`."""
-        system = rayshot.init(SYSTEM, storage=storage, snapshot=WHEN_ASKED)
+        system = rayshot.init(SYSTEM, storage=storage, snapshots=WHEN_ASKED)
         try:
             schedules = [
                 Schedule.options(name=name).remote(str(flights), share, SCHEDULES, flights_per_s / SCHEDULES)
@@ -77,7 +77,7 @@ class Sky:
     @classmethod
     def restore(cls, storage: Path, airports: list[str]) -> "Sky":
         """Bring the latest snapshot back to life: everything goes on from there by itself."""
-        system = rayshot.restore(storage, system=SYSTEM, config=WHEN_ASKED)
+        system = rayshot.restore(SYSTEM, storage=storage, snapshots=WHEN_ASKED)
         actors = system.actors()
         return cls(system, {name: actors[name] for name in airports}, [actors[name] for name in SCHEDULE_NAMES])
 

@@ -19,7 +19,7 @@ def main() -> None:
     """Make the storage anew."""
     shutil.rmtree(STORAGE, ignore_errors=True)
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    with rayshot.init("bank", storage=STORAGE, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("bank", storage=STORAGE, snapshots=rayshot.SnapshotConfig()) as system:
         names = ("alice", "bob", "carol", "dave")
         accounts = [Account.options(name=name).remote(100, has_token=name == "alice") for name in names]
         alice, bob, carol, dave = accounts

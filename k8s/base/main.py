@@ -58,7 +58,7 @@ def start() -> rayshot.System:
     """Attach to the bank, or restore it, or begin it; where another life of it may still run, wait until it cannot."""
     while True:
         try:
-            system = rayshot.resume(SYSTEM, storage=STORAGE, begin=open_accounts, snapshot=SNAPSHOTS)
+            system = rayshot.resume(SYSTEM, storage=STORAGE, begin=open_accounts, snapshots=SNAPSHOTS)
         except LivesElsewhere as error:
             say(error.message)
             time.sleep(error.evidence["seconds_left"] + 1)

@@ -69,7 +69,7 @@ def sums(snapshot: rayshot.Snapshot) -> list[int]:
 def _begin(storage: str) -> rayshot.System:
     """Open the bank, or restore it as it closed on an earlier day."""
     try:
-        system = rayshot.init(SYSTEM, storage=storage, snapshot=rayshot.SnapshotConfig(), trace="full")
+        system = rayshot.init(SYSTEM, storage=storage, snapshots=rayshot.SnapshotConfig(), trace="full")
     except SnapshotsExist:
         return _resume(storage)
     open_accounts(system)
@@ -78,7 +78,7 @@ def _begin(storage: str) -> rayshot.System:
 
 def _resume(storage: str) -> rayshot.System:
     quiet = rayshot.SnapshotConfig()
-    return rayshot.resume(SYSTEM, storage=storage, begin=open_accounts, snapshot=quiet, trace="full")
+    return rayshot.resume(SYSTEM, storage=storage, begin=open_accounts, snapshots=quiet, trace="full")
 
 
 def _accounts(system: rayshot.System) -> Accounts:

@@ -255,10 +255,11 @@ def _newest(ids: Iterable[str]) -> str:
 def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
     """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
 
-    It does not need Ray. It needs keys only for encrypted snapshots. It executes nothing that it reads.
+    It takes no name: a storage may hold several systems. It does not need Ray. It needs keys only for encrypted
+    snapshots. It executes nothing that it reads.
 
     Args:
-        storage: the address of the storage.
+        storage: the address of the storage, as for `rayshot.init`.
         min_position: the log position of a snapshot that was certainly committed. If the newest snapshot, or the wanted
             one, is older, RolledBack is raised. A signature alone does not show that the whole storage was put back to
             an older state.

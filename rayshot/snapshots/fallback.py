@@ -43,7 +43,7 @@ class Fallback:
         system, older = self.older.system, self.older.id
         which = "The newest one before it that proves whole is" if self.proved else "The one before it is"
         undone = "an unknown number of messages" if self.messages is None else f"{self.messages:,} messages"
-        told = f"rayshot.restore({storage!r}, system={system!r}, snapshot='{older}'"
+        told = f"rayshot.restore({system!r}, storage={storage!r}, snapshot='{older}'"
         verify = f"rayshot verify {storage} --system {system} --snapshot {older} --read-data"
         return (
             f"{which} {older}, taken {self.seconds:,.1f} s earlier. To go back there undoes what was handled in "

@@ -34,7 +34,7 @@ def begin(_system):
 
 def main(storage, name):
     ray.init(log_to_driver=False, logging_level="ERROR")
-    system = rayshot.resume(name, storage=storage, begin=begin, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.resume(name, storage=storage, begin=begin, snapshots=rayshot.SnapshotConfig())
     alice, bob = system.get_actor("alice"), system.get_actor("bob")
     print(f"life {system.incarnation}", flush=True)
     try:

@@ -228,7 +228,7 @@ def test_of_a_damaged_snapshot_it_says_which_one_before_it_is_whole_and_how_to_g
     result = run("verify", tmp_path)
     assert result.exit_code == 1
     assert f"The newest one before it that proves whole is {whole.id}, taken" in result.stdout
-    assert f"rayshot.restore('{tmp_path}', system='bank', snapshot='{whole.id}')" in result.stdout
+    assert f"rayshot.restore('bank', storage='{tmp_path}', snapshot='{whole.id}')" in result.stdout
     (tmp_path / "bank" / whole.manifest.chunks[-1].key).unlink()
     assert "No snapshot before it proves whole" in run("verify", tmp_path).stdout
 

@@ -113,7 +113,7 @@ def begin(name, storage):
     """Take a snapshot in the middle of the work, say so, and work on for ever."""
     journey = JOURNEYS[name]
     run = importlib.import_module(f"examples.ports.moved.{name}").run
-    system = rayshot.init(SYSTEM, storage=storage, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init(SYSTEM, storage=storage, snapshots=rayshot.SnapshotConfig())
     with held(pytest.MonkeyPatch(), journey.calls) as gate:
         threading.Thread(target=run, args=journey.args, daemon=True).start()
         eventually(lambda: len(system.status().actors) == journey.actors, 60)
@@ -128,7 +128,7 @@ def begin(name, storage):
 
 def go_on(name, storage):
     """Restore the last snapshot, and print the result."""
-    with rayshot.restore(storage, system=SYSTEM, config=rayshot.SnapshotConfig(interval_s=0.3)) as system:
+    with rayshot.restore(SYSTEM, storage=storage, snapshots=rayshot.SnapshotConfig(interval_s=0.3)) as system:
         print(JOURNEYS[name].go_on(system))
 
 

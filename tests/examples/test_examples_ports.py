@@ -159,7 +159,7 @@ def at_work(port, storage, monkeypatch):
             found.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    system = rayshot.init(system_of(port), storage=storage, failure=HEALS, snapshot=SNAPSHOTS)
+    system = rayshot.init(system_of(port), storage=storage, failure=HEALS, snapshots=SNAPSHOTS)
     with system, held(monkeypatch) as gate:
         thread.start()
         eventually(lambda: len(system.status().actors) == port.actors, 60)
@@ -233,7 +233,7 @@ def test_the_training_goes_on_from_a_savepoint_without_whoever_began_it(cluster,
         eventually(lambda: len(kept(system.snapshot())) >= 10, 60)
         middle = kept(system.stop_with_savepoint("the cluster is needed"))
     assert len(middle) < len(port.right), "it is over"
-    with rayshot.restore(tmp_path, system=system_of(port), config=rayshot.SnapshotConfig()) as system:
+    with rayshot.restore(system_of(port), storage=tmp_path, snapshots=rayshot.SnapshotConfig()) as system:
         eventually(lambda: len(kept(system.snapshot())) == len(port.right), 60)
         last = system.snapshot()
     assert kept(last) == port.right

@@ -25,7 +25,7 @@ def browser():
 def shots(cluster, tmp_path_factory):
     """A storage with the photographs of a traced system."""
     folder = tmp_path_factory.mktemp("shots")
-    system = rayshot.init("branches", storage=folder, trace=True, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init("branches", storage=folder, trace=True, snapshots=rayshot.SnapshotConfig())
     try:
         photograph(system)
     finally:

@@ -72,7 +72,7 @@ class Play:
     def __init__(self, cluster, seed):
         self.cluster, self.chance = cluster, random.Random(seed)
         config = SnapshotConfig(interval_s=1.0, timeout_s=20.0)
-        self.system = begin(snapshot=config, failure=FailureConfig(backoff_s=0.0, stable_s=0.0))
+        self.system = begin(snapshots=config, failure=FailureConfig(backoff_s=0.0, stable_s=0.0))
         self.tills = {name: Till.options(name=name).remote() for name in NAMES}
         self.told = dict.fromkeys(NAMES, 0)
         self.calls = []

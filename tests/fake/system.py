@@ -20,9 +20,9 @@ def new_storage():
     return f"memory://fake-{next(_numbers)}"
 
 
-def settings_of(name="bank", *, storage=None, snapshot=None, failure=None, **more):
+def settings_of(name="bank", *, storage=None, snapshots=None, failure=None, **more):
     """Those of a system that takes snapshots only when it is asked to."""
-    configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+    configs = snapshots or SnapshotConfig(), failure or FailureConfig()
     return SystemSettings(name, storage or new_storage(), KEYRING.names, *configs, **more)
 
 

@@ -430,7 +430,7 @@ def test_a_call_whose_reply_nobody_holds_costs_no_answer(cluster, system, asker)
 
 
 def test_a_request_whose_time_is_up_while_a_handler_waits_says_so(cluster):
-    system = begin(snapshot=SnapshotConfig(timeout_s=2.0))
+    system = begin(snapshots=SnapshotConfig(timeout_s=2.0))
     asker = Asker.options(name="asker").remote(Server.options(name="server").remote())
     gate = new_gate("gate")
     asker.ask_behind.tell("gate", 5)

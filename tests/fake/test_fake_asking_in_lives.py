@@ -154,7 +154,7 @@ def test_the_call_of_a_loop_whose_process_dies_fails_as_any_and_the_loop_goes_on
 def test_a_program_that_may_keep_no_more_goes_on_though_a_conversation_waits_for_it(cluster, monkeypatch):
     """No snapshot comes before it says what a handler waits for, and it says that behind what it may not keep."""
     monkeypatch.setattr(retained, "RETAINED_BYTES_MAX", 2_000)
-    system, gate = begin(snapshot=SnapshotConfig(interval_s=10.0)), new_gate("gate")
+    system, gate = begin(snapshots=SnapshotConfig(interval_s=10.0)), new_gate("gate")
     server, account = Server.options(name="server").remote(), Account.options(name="account").remote(0)
     worker = Worker.options(name="w0").remote(server)
     assert read(account) == 0
@@ -244,7 +244,7 @@ def test_a_body_that_does_not_end_when_the_system_goes_back_ends_its_process_and
 
 def test_a_handler_that_waits_for_a_task_which_asks_a_held_actor_ends_the_request_and_all_go_on(cluster):
     """The circle exists only while conversations come to their end; nobody can see what a task waits for."""
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=5.0))
     task = new_gate("task")
     server = Server.options(name="server").remote()
     held, worker = (Worker.options(name=name).remote(server) for name in ("held", "w0"))

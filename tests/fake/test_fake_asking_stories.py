@@ -112,7 +112,7 @@ def test_a_report_that_is_out_of_date_costs_a_try_and_no_half_of_a_handler_is_re
 
 
 def test_a_ping_pong_without_a_quiet_moment_ends_the_request_with_its_chain_and_goes_on(cluster):
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=5.0))
     players = one, two = [Player.options(name=name).remote() for name in ("one", "two")]
     door.get([one.meet.remote(two), two.meet.remote(one)])
     one.step.tell()

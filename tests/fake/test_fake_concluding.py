@@ -90,7 +90,7 @@ def test_a_timer_that_fires_while_its_actor_is_held_is_traced_once(cluster):
 
 
 def test_snapshots_at_an_interval_hold_the_actors_back_for_a_small_part_of_the_time(cluster):
-    system = begin(snapshot=SnapshotConfig(interval_s=1.0))
+    system = begin(snapshots=SnapshotConfig(interval_s=1.0))
     workers = workers_at_work(8, Server.options(name="server").remote(0.02))
     cluster.schedule.pass_s(60.0)
     taken = len(system.snapshots())
@@ -256,7 +256,7 @@ def test_what_says_where_an_actor_waits_is_said_again_if_it_was_lost(cluster, sy
 
 @pytest.mark.acceptance("A6")
 def test_a_conversation_without_end_ends_the_request_with_the_chain_and_everybody_goes_on(cluster):
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=5.0))
     gate = new_gate("gate")
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     worker.ask_at.tell("gate", 1)
@@ -273,7 +273,7 @@ def test_a_conversation_without_end_ends_the_request_with_the_chain_and_everybod
 
 
 def test_after_a_long_hold_the_next_snapshot_by_itself_comes_ten_times_as_long_later(cluster):
-    system = begin(snapshot=SnapshotConfig(interval_s=2.0, conclude_timeout_s=3.0))
+    system = begin(snapshots=SnapshotConfig(interval_s=2.0, conclude_timeout_s=3.0))
     gate = new_gate("gate")
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     worker.ask_at.tell("gate", 1)
@@ -361,7 +361,7 @@ def test_a_successor_of_the_coordinator_lets_all_go_and_learns_anew_who_asks(clu
 
 
 def test_an_actor_that_hears_no_more_goes_on_by_itself(cluster):
-    begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
+    begin(snapshots=SnapshotConfig(conclude_timeout_s=5.0))
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     door.get(worker.ask.remote())
     process = process_of(cluster, "w0")

@@ -124,7 +124,7 @@ def test_while_a_handler_waits_for_minutes_a_new_coordinator_does_not_try_again_
 
 
 def test_requests_that_wait_together_fail_together_when_conversations_do_not_end(cluster):
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=5.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=5.0))
     gate = new_gate("gate")
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     worker.ask_at.tell("gate", 1)
@@ -160,7 +160,7 @@ def test_a_refusal_that_comes_before_the_announcement_of_its_snapshot_is_tried_a
 
 def test_a_durable_result_is_given_up_that_a_handler_may_wait_for(cluster):
     """The program would let the handler go on behind its result, and that waits for a snapshot."""
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=3.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=3.0))
     gate = new_gate("gate")
     server = Server.options(name="server").remote()
     worker = Worker.options(name="w0").remote(server)
@@ -198,7 +198,7 @@ def test_an_initiator_that_ends_before_its_turn_holds_nobody(cluster, system):
 
 
 def test_a_request_with_little_time_left_fails_alone(cluster):
-    system = begin(snapshot=SnapshotConfig(conclude_timeout_s=30.0))
+    system = begin(snapshots=SnapshotConfig(conclude_timeout_s=30.0))
     gate = new_gate("gate")
     worker = Worker.options(name="w0").remote(Server.options(name="server").remote())
     worker.ask_at.tell("gate", 1)
@@ -215,7 +215,7 @@ def test_a_request_with_little_time_left_fails_alone(cluster):
 
 
 def test_deaths_of_several_actors_with_no_snapshot_between_stop_nothing_while_conversations_take_long(cluster):
-    system = begin(snapshot=SnapshotConfig(interval_s=10.0), failure=FailureConfig(backoff_s=0.0))
+    system = begin(snapshots=SnapshotConfig(interval_s=10.0), failure=FailureConfig(backoff_s=0.0))
     server = Server.options(name="server").remote(60.0)
     workers = [Worker.options(name=f"w{number}").remote(server) for number in range(6)]
     system.snapshot()

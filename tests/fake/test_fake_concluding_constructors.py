@@ -53,7 +53,7 @@ class Waiting:
 def test_a_snapshot_of_actors_that_begin_comes_when_they_are_there_and_the_next_ones_at_their_interval(
     cluster, how, takes_s
 ):
-    system, began_s = begin(snapshot=SnapshotConfig(interval_s=INTERVAL_S)), cluster.schedule.now_s
+    system, began_s = begin(snapshots=SnapshotConfig(interval_s=INTERVAL_S)), cluster.schedule.now_s
     Parent.options(name="parent").remote(how)
     snapshot = system.snapshot()
     assert takes_s <= cluster.schedule.now_s - began_s <= takes_s + 0.1

@@ -111,7 +111,7 @@ def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next
 
 def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one_commits(cluster):
     config = SnapshotConfig(max_concurrent=RECORDS_AT_ONCE, timeout_s=15.0)
-    system, alice = bank("alice", snapshot=config)
+    system, alice = bank("alice", snapshots=config)
     gate = new_gate("gate")
     alice.wait_at.tell("gate")
     for _ in range(RECORDS_AT_ONCE):
@@ -233,7 +233,7 @@ def test_what_is_said_twice_counts_once(cluster):
 @pytest.fixture
 def asked_to_begin(cluster):
     """The system, what a request to it waits for, and its token. Alice is to begin, and a gate keeps her from it."""
-    system, alice = bank("alice", snapshot=SnapshotConfig(timeout_s=60.0))
+    system, alice = bank("alice", snapshots=SnapshotConfig(timeout_s=60.0))
     new_gate("gate")
     alice.wait_at.tell("gate")
     cluster.settle()
@@ -302,7 +302,7 @@ def test_a_coordinator_that_is_started_anew_leaves_the_storage_to_a_later_life(c
 
 
 def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(cluster):
-    system, alice, _ = bank("alice", "bob", snapshot=SnapshotConfig(max_concurrent=2))
+    system, alice, _ = bank("alice", "bob", snapshots=SnapshotConfig(max_concurrent=2))
     gate = new_gate("gate")
     alice.wait_at.tell("gate")
     waiting = [photograph(system) for _ in range(2)]

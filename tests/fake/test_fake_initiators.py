@@ -74,7 +74,7 @@ def test_a_channel_that_was_opened_carries_markers_before_it_carries_messages(cl
 
 @pytest.mark.parametrize("seed", range(5))
 def test_snapshots_of_several_initiators_at_once_are_each_consistent(cluster, seed):
-    system, made = begin(snapshot=SnapshotConfig(max_concurrent=3)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(max_concurrent=3)), accounts()
     pay(made, RING)
     cluster.settle()
     cluster.schedule.choose = Choices.of_seed(seed)
@@ -90,7 +90,7 @@ def test_snapshots_of_several_initiators_at_once_are_each_consistent(cluster, se
 
 
 def test_a_snapshot_says_behind_which_commits_it_began_where_that_is_known(cluster):
-    system, made = begin(snapshot=SnapshotConfig(max_concurrent=2)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(max_concurrent=2)), accounts()
     first = system.snapshot()
     gate = new_gate("gate")
     made["b"].wait_at.tell("gate")
@@ -107,7 +107,7 @@ def test_a_snapshot_says_behind_which_commits_it_began_where_that_is_known(clust
 
 
 def test_an_initiator_that_does_not_come_to_it_is_named(cluster):
-    system, made = begin(snapshot=SnapshotConfig(timeout_s=1.0)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(timeout_s=1.0)), accounts()
     gate = new_gate("gate")
     made["a"].wait_at.tell("gate")
     with pytest.raises(SnapshotAborted, match="'a' was asked to begin"):
@@ -128,7 +128,7 @@ def chain(system):
 
 
 def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(cluster):
-    system, made = begin(snapshot=SnapshotConfig(timeout_s=20.0)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(timeout_s=20.0)), accounts()
     chain(system)
     gate = new_gate("gate")
     made["a"].wait_at.tell("gate")
@@ -163,7 +163,7 @@ def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(cl
 
 
 def test_no_more_snapshots_are_under_way_at_once_than_the_settings_say(cluster):
-    system, made = begin(snapshot=SnapshotConfig(max_concurrent=1)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(max_concurrent=1)), accounts()
     gates = {name: new_gate(name) for name in NAMES}
     for name, account in made.items():
         account.wait_at.tell(name)

@@ -61,7 +61,7 @@ def test_on_a_cycle_only_the_channel_that_leads_back_holds_messages(cluster, see
 
 
 def test_periodic_snapshots_are_aligned_where_the_settings_say_so(cluster):
-    system, made = begin(snapshot=SnapshotConfig(mode="aligned", interval_s=1.0)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(mode="aligned", interval_s=1.0)), accounts()
     system.connect("a", "b")
     for _ in range(50):
         made["a"].transfer.tell(made["b"], 1)
@@ -76,7 +76,7 @@ def test_periodic_snapshots_are_aligned_where_the_settings_say_so(cluster):
 @pytest.mark.parametrize("late", [False, True])
 def test_alignment_that_takes_too_long_turns_into_a_recording_and_no_later_marker_takes_it_up_again(cluster, late):
     """c has b's marker and waits for a's. If that is late, c records what still comes from a."""
-    system, made = begin(snapshot=SnapshotConfig(alignment_timeout_s=0.5)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(alignment_timeout_s=0.5)), accounts()
     for sender, receiver in [("a", "c"), ("b", "c")]:
         system.connect(sender, receiver)
     gate = new_gate("gate")
@@ -95,7 +95,7 @@ def test_alignment_that_takes_too_long_turns_into_a_recording_and_no_later_marke
 
 
 def test_no_timer_fires_and_no_message_is_handled_while_the_world_stands_still(cluster):
-    system, made = begin(snapshot=SnapshotConfig(timeout_s=3.0)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(timeout_s=3.0)), accounts()
     clock = Clock.options(name="clock").remote()
     clock.start.tell(0.1)
     gate = new_gate("gate")
@@ -115,7 +115,7 @@ def test_no_timer_fires_and_no_message_is_handled_while_the_world_stands_still(c
 
 
 def test_snapshots_of_another_kind_pass_by_one_that_is_aligning(cluster):
-    system, made = begin(snapshot=SnapshotConfig(max_concurrent=3)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(max_concurrent=3)), accounts()
     system.connect("a", "b")
     gate = new_gate("gate")
     made["a"].wait_at.tell("gate")
@@ -147,7 +147,7 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
 
 
 def test_an_aligned_snapshot_does_not_wait_for_the_marker_of_an_actor_that_failed_to_start(cluster):
-    system, _ = begin(snapshot=SnapshotConfig(timeout_s=20.0)), accounts()
+    system, _ = begin(snapshots=SnapshotConfig(timeout_s=20.0)), accounts()
     gate = new_gate("gate")
     Unfinished.options(name="fails").remote()
     system.connect("fails", "a")

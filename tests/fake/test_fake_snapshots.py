@@ -6,7 +6,7 @@ from tests.fake.system import begin
 
 
 def test_an_actor_can_end_while_snapshots_follow_one_another_without_a_pause(cluster):
-    system, made = begin(snapshot=SnapshotConfig(interval_s=0.01)), accounts()
+    system, made = begin(snapshots=SnapshotConfig(interval_s=0.01)), accounts()
     cluster.until(lambda: len(system.snapshots()) > 2)
     made["d"].leave.tell()
     cluster.until(lambda: "d" not in system.actors())
@@ -37,7 +37,7 @@ def test_an_actor_begins_a_snapshot(cluster):
 
 
 def test_periodic_snapshots_keep_the_last_and_every_savepoint(cluster):
-    system = begin(snapshot=SnapshotConfig(interval_s=0.1, num_to_keep=2))
+    system = begin(snapshots=SnapshotConfig(interval_s=0.1, num_to_keep=2))
     Account.options(name="a").remote(1)
     kept = system.snapshot(label="before the holidays")
     cluster.until(lambda: system.status().last_snapshot.counter >= 8)

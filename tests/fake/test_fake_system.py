@@ -30,7 +30,7 @@ def test_a_system_takes_messages_and_snapshots_and_is_shut_down(cluster):
 
 @pytest.mark.parametrize("who", ["alice", "coordinator", "vault", "node"])
 def test_what_dies_comes_back_and_nothing_is_lost_or_told_twice(cluster, who):
-    system = begin(snapshot=SnapshotConfig(interval_s=1.0))
+    system = begin(snapshots=SnapshotConfig(interval_s=1.0))
     alice, bob = (Till.options(name=name).remote() for name in ("alice", "bob"))
     for number in range(1, 11):
         alice.take.tell(PROGRAM, number)
@@ -54,7 +54,7 @@ def test_what_dies_comes_back_and_nothing_is_lost_or_told_twice(cluster, who):
 
 def test_a_process_that_stands_still_when_two_others_die_delays_the_next_life_and_does_not_prevent_it(cluster):
     """A coordinator that is new has no connection to it, so it cannot be loaded, again and again."""
-    system = begin(snapshot=SnapshotConfig(interval_s=1.0))
+    system = begin(snapshots=SnapshotConfig(interval_s=1.0))
     tills = [Till.options(name=name).remote() for name in ("alice", "bob")]
     for till in tills:
         till.take.tell(PROGRAM, 1)

@@ -156,7 +156,7 @@ def test_it_goes_on_in_a_simulated_world(kept):
 @pytest.mark.ray
 def test_it_is_restored_on_ray(cluster, kept, tmp_path, request):
     shutil.copytree(HERE / kept, tmp_path / "shots")
-    system = rayshot.restore(tmp_path / "shots")
+    system = rayshot.restore(storage=tmp_path / "shots")
     request.addfinalizer(system.shutdown)
     assert set(system.actors()) == {"alice", "bob", "carol", "museum"}
     assert ray.get(system.get_actor("carol").read.remote()) == 12

@@ -82,7 +82,7 @@ def test_a_copy_is_the_same_snapshot_under_a_record_of_its_own(kept):
 @pytest.mark.parametrize("storage", STORAGES)
 def test_it_is_restored_on_ray(cluster, kept, storage, tmp_path):
     shutil.copytree(HERE / kept / storage, tmp_path / "shots")
-    with rayshot.restore(tmp_path / "shots") as system:
+    with rayshot.restore(storage=tmp_path / "shots") as system:
         while ray.get(system.get_actor("bob").read.remote()) != 103:
             pass
         assert ray.get(system.get_actor("alice").read.remote()) == 97

@@ -58,8 +58,8 @@ def begin(_: rayshot.System) -> None:
 def main(storage: str) -> None:
     ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     every = rayshot.SnapshotConfig(interval_s=1)
-    rayshot.resume("bank", storage=storage, begin=begin, snapshot=every).shutdown()
-    system = rayshot.resume("bank", storage=storage, begin=begin, snapshot=every)
+    rayshot.resume("bank", storage=storage, begin=begin, snapshots=every).shutdown()
+    system = rayshot.resume("bank", storage=storage, begin=begin, snapshots=every)
     node = ray.nodes()[0]
     print(f"{node['NodeManagerAddress']}:{node['MetricsExportPort']}", flush=True)
     threading.Thread(target=work, args=(system,), daemon=True).start()

@@ -23,7 +23,7 @@ def main(folder, how):
         _system_config={"automatic_object_spilling_enabled": False, "object_store_full_delay_ms": 10},
     )
     store = mapped_at(ray.get(ray.put(np.zeros(BYTES, np.uint8))))
-    with rayshot.init("crowded", storage=folder / "shots", snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("crowded", storage=folder / "shots", snapshots=rayshot.SnapshotConfig()) as system:
         keeper = Keeper.options(name="keeper", capture=how).remote()
         ray.get(keeper.fetch.remote(str(folder)))
         if how == "auto":

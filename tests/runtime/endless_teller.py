@@ -22,7 +22,7 @@ from tests.runtime.healed import Counter  # noqa: E402
 
 def main(address, storage, how):
     ray.init(address, log_to_driver=False)
-    system = rayshot.init(how, storage=storage, snapshot=SnapshotConfig(interval_s=3600.0, num_to_keep=3))
+    system = rayshot.init(how, storage=storage, snapshots=SnapshotConfig(interval_s=3600.0, num_to_keep=3))
     counter = Counter.options(name="counter").remote()
     ray.get(counter.read.remote())
     system.snapshot()

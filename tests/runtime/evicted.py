@@ -21,7 +21,7 @@ def begin(_system):
 
 def main(address, storage, scope, within_s, busy_s, how=""):
     ray.init(address, logging_level="ERROR", log_to_driver=False)
-    settings = {"snapshot": SnapshotConfig(), "failure": FailureConfig(scope=scope)}
+    settings = {"snapshots": SnapshotConfig(), "failure": FailureConfig(scope=scope)}
     system = rayshot.resume("bank", storage=storage, begin=begin, **settings)
     system.stop_on_sigterm("evicted", float(within_s))
     system.stop_on_sigterm("evicted", float(within_s))  # twice does no harm

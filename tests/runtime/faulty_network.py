@@ -70,7 +70,7 @@ def main(case: str, storage: str, numbers: str) -> None:
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         check_faults(case)
-        system = rayshot.init("bank", storage=storage, failure=HEALS, snapshot=SnapshotConfig(timeout_s=30.0))
+        system = rayshot.init("bank", storage=storage, failure=HEALS, snapshots=SnapshotConfig(timeout_s=30.0))
         court, committed = Court.assemble(system), 0
         while court.told < int(numbers) or not committed:
             court.tell(ROUND)

@@ -22,7 +22,7 @@ def main(storage):
         _system_config={"automatic_object_spilling_enabled": False, "object_store_full_delay_ms": 10},
     )
     pinned = [ray.put(np.zeros(STORE_BYTES // 8, np.uint8)) for _ in range(12)]  # what is beyond goes to slow storage
-    with rayshot.init("full", storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("full", storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         holders = [Holder.options(name=how, capture=how).remote(2_000_000) for how in ("fork", "inline")]
         account = Account.options(name="account").remote(0)
         ray.get([account.read.remote(), *(holder.total.remote() for holder in holders)])

@@ -38,5 +38,5 @@ class Index:
 
 if __name__ == "__main__":
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    with rayshot.restore(sys.argv[1]) as system:
+    with rayshot.restore(storage=sys.argv[1]) as system:
         print(*(ray.get(actor.look.remote()) for actor in map(system.get_actor, system.actors())))

@@ -306,7 +306,7 @@ def die_at(system, place, count=1):
 
 def started(new_system, interval_s=None, **failure):
     """A system with a ring whose first snapshot is there."""
-    system = new_system(failure=replace(HEALS, **failure), snapshot=SnapshotConfig(interval_s=interval_s))
+    system = new_system(failure=replace(HEALS, **failure), snapshots=SnapshotConfig(interval_s=interval_s))
     posts = ring()
     system.snapshot()
     return system, posts

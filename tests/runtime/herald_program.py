@@ -12,7 +12,7 @@ from tests.runtime.heralds import Court
 
 def main(address: str, name: str, storage: str) -> None:
     ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-    system = rayshot.init(name, storage=storage, snapshot=SnapshotConfig(interval_s=None))
+    system = rayshot.init(name, storage=storage, snapshots=SnapshotConfig(interval_s=None))
     court = Court.assemble(system)
     court.tell()
     system.snapshot()

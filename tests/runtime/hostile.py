@@ -44,7 +44,7 @@ class Rogue:
         if begin == "init":
             rayshot.init(name, storage=storage)
         else:
-            rayshot.restore(storage, system=name)
+            rayshot.restore(name, storage=storage)
 
     def cancel(self):
         raise asyncio.CancelledError

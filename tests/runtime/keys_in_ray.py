@@ -74,7 +74,7 @@ def main(folder):
     third = system.snapshot()  # the driver gives its keys again
     print("said:", third.verify().trust.value, third.states(), third.manifest.data_key is not None)
     system.shutdown()
-    system = rayshot.restore(folder / "shots")
+    system = rayshot.restore(storage=folder / "shots")
     print("said:", ray.get(system.get_actor("alice").read.remote()))
     system.shutdown()
 

@@ -21,7 +21,7 @@ def main(source, destination, megabytes):
         took[name] = time.perf_counter() - began
         return result
 
-    system = rayshot.init("moved", storage=source, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init("moved", storage=source, snapshots=rayshot.SnapshotConfig())
     holder = Holder.options(name="holder").remote(size)
     total, _, _ = ray.get(holder.total.remote())
     snapshot = timed("snapshot", system.snapshot)
@@ -29,7 +29,7 @@ def main(source, destination, megabytes):
     system.shutdown()
     copied = timed("copy", lambda: rayshot.copy(source, destination))
     assert copied.record.manifest_digest == snapshot.record.manifest_digest
-    restored = timed("restore", lambda: rayshot.restore(destination))
+    restored = timed("restore", lambda: rayshot.restore(storage=destination))
     assert ray.get(restored.get_actor("holder").total.remote()) == (total, True, True)
     assert restored.snapshot().verify().sound
     restored.shutdown()

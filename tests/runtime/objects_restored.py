@@ -29,7 +29,7 @@ def first(storage):
 
 
 def second(storage):
-    with rayshot.restore(storage) as system:
+    with rayshot.restore(storage=storage) as system:
         reader = system.get_actor("reader")
         eventually(lambda: len(ray.get(reader.notes.remote())) == 4, seconds=60.0)
         eventually(lambda: ray.get(reader.kept_as_they_are.remote()), seconds=60.0)

@@ -55,7 +55,7 @@ def while_sending(alice, work):
 
 def main(address):
     ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    system = rayshot.init("bank", storage=address, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init("bank", storage=address, snapshots=rayshot.SnapshotConfig())
     alice = Account.options(name="alice").remote(0)
     (reason, _), handled = while_sending(alice, lambda: reason_of(system))
     say(f"calm {reason} handled={handled > 0}")
@@ -67,7 +67,7 @@ def main(address):
     balance = ray.get(alice.read.remote())
     assert reason_of(system)[0] == "committed"
     system.shutdown()
-    system = rayshot.restore(address, system="bank")
+    system = rayshot.restore("bank", storage=address)
     again = ray.get(system.get_actor("alice").read.remote())
     say(f"restored {again == balance} verified={system.snapshots()[-1].verify().sound}")
     system.shutdown()

@@ -12,7 +12,7 @@ from tests.waiting import eventually
 
 
 def first(storage):
-    with rayshot.init("desks", storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("desks", storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         desk = Desk.options(name="desk").remote()
         ray.get(desk.furnish.remote())
         desk.begin_snapshot.tell(desk)
@@ -22,7 +22,7 @@ def first(storage):
 
 
 def again(storage):
-    with rayshot.restore(storage) as system:
+    with rayshot.restore(storage=storage) as system:
         desk = system.get_actor("desk")
         told, used = ray.get([desk.answers.remote(), desk.use.remote(*USES)])
         Side.options(name="side", namespace=NAMESPACE, lifetime="detached").remote()

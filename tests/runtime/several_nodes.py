@@ -172,7 +172,7 @@ def restore(system, replace):
 
     def try_now():
         try:
-            restored.append(rayshot.restore(system.storage, system=system.name, failure=STOPS))
+            restored.append(rayshot.restore(system.name, storage=system.storage, failure=STOPS))
         except ConfigError as error:
             if "is running" not in str(error):
                 raise

@@ -222,7 +222,7 @@ def is_a_stamp(value):
 @ray.remote
 def hand_over(storage, name, value):
     """A process of Ray's that is a driver by itself, and had classes from Ray before it knew of rayshot."""
-    system = rayshot.init("album", storage=storage, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init("album", storage=storage, snapshots=rayshot.SnapshotConfig())
     ray.get(system.get_actor(name).take.remote(value))
 
 
@@ -241,7 +241,7 @@ def caught(collector):
 
 
 def alive(storage):
-    with rayshot.init("album", storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("album", storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         one, two, three = (Collector.options(name=name).remote() for name in ("one", "two", "three"))
         one.keep.tell(values())
         one.send.tell(two, values())
@@ -269,7 +269,7 @@ def summary(facts, held, inside):
 
 
 def first(storage):
-    with rayshot.init("album", storage=storage, trace="full", snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("album", storage=storage, trace="full", snapshots=rayshot.SnapshotConfig()) as system:
         names = ("one", "two", "three", "locals")
         one, two, three, local = (Collector.options(name=name).remote() for name in names)
         Clerk.options(name="clerk").remote()
@@ -297,7 +297,7 @@ def first(storage):
 
 def second(storage):
     with rayshot.resume(
-        "album", storage=storage, begin=lambda system: 1 / 0, trace="full", snapshot=rayshot.SnapshotConfig()
+        "album", storage=storage, begin=lambda system: 1 / 0, trace="full", snapshots=rayshot.SnapshotConfig()
     ) as system:
         one, two, three, four, local = map(system.get_actor, ("one", "two", "three", "four", "locals"))
         wait_for(lambda: {"rung", "heard"} <= ray.get(one.holds.remote()).keys())
@@ -334,7 +334,7 @@ def notebook(storage):
         exec(NOTE.format(edition=edition), globals())
 
     run(1)
-    system = rayshot.init("album", storage=storage, snapshot=rayshot.SnapshotConfig())
+    system = rayshot.init("album", storage=storage, snapshots=rayshot.SnapshotConfig())
     one, two = Collector.options(name="one").remote(), Collector.options(name="two").remote()
     one.keep.tell([Note("a")])  # noqa: F821
     run(2)
@@ -344,7 +344,7 @@ def notebook(storage):
     system.shutdown()
     run(3)
     run(4)
-    with rayshot.restore(storage) as system:
+    with rayshot.restore(storage=storage) as system:
         notes = [ray.get(system.get_actor(name).holds.remote())["kept"][0] for name in ("one", "two")]
         return [seen, notes == [Note("a"), Note("b")], [note.edition for note in notes]]  # noqa: F821
 

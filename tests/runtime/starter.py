@@ -49,7 +49,7 @@ def main(what, address, storage, flag):
     if what.startswith("restore"):
         if what == "restore_slowly":
             from_snapshot.order_restore = lambda *_: wait_while_there(flag)
-        rayshot.restore(storage)
+        rayshot.restore(storage=storage)
     else:
         rayshot.resume("bank", storage=storage, begin=begin(flag))
     os.write(1, b"started\n")

@@ -64,7 +64,7 @@ def test_snapshots_come_between_conversations_and_each_is_consistent(system, wor
 @pytest.mark.acceptance("A4")
 @pytest.mark.parametrize("victim", ["server", "worker"])
 def test_whoever_dies_in_a_conversation_each_number_is_got_once(new_system, victim):
-    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.2))
+    system = new_system(failure=HEALS, snapshots=rayshot.SnapshotConfig(interval_s=0.2))
     worker = Worker.options(name="worker").remote(Server.options(name="server").remote())
     ray.get(worker.read.remote())
     system.snapshot()
@@ -80,7 +80,7 @@ def test_whoever_dies_in_a_conversation_each_number_is_got_once(new_system, vict
 @pytest.mark.acceptance("A3")
 @pytest.mark.parametrize("victim", ["server", "w2"])
 def test_where_somebody_always_waits_snapshots_are_taken_and_whoever_dies_each_number_is_got_once(new_system, victim):
-    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.5))
+    system = new_system(failure=HEALS, snapshots=rayshot.SnapshotConfig(interval_s=0.5))
     server = Server.options(name="server").remote()
     workers = [Worker.options(name=f"w{number}").remote(server) for number in range(4)]
     ray.get([worker.read.remote() for worker in workers])

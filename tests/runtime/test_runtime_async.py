@@ -57,7 +57,7 @@ def test_what_a_handler_opens_serves_the_next_handlers_and_a_restore_opens_it_ag
     close_all()
     eventually(lambda: ray.get(session.knows_that_it_is_closed.remote()))
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     session = restored.get_actor("session")
     assert ray.get(session.echo.remote("d")) == "d"

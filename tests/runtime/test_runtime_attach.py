@@ -265,7 +265,7 @@ def test_attaching_needs_a_name_and_nothing_else(new_system):
     assert (attached.incarnation, attached.storage) == (system.incarnation, system.storage)
     assert ray.get(attached.get_actor("alice").read.remote()) == 7
     assert rayshot.attach().name == "bank"
-    assert rayshot.attach("bank", connected_to()).name == "bank"
+    assert rayshot.attach("bank", address=connected_to()).name == "bank"
 
 
 def test_a_name_that_is_missing_or_ambiguous_lists_what_runs_and_where(new_system):
@@ -282,7 +282,7 @@ def test_a_name_that_is_missing_or_ambiguous_lists_what_runs_and_where(new_syste
     with pytest.raises(ConfigError, match="cannot name a system"):
         rayshot.attach("ba nk")
     with pytest.raises(ConfigError, match=f"is connected to the Ray cluster at {connected_to()}, not to 10.0.0.5:6379"):
-        rayshot.attach("bank", "10.0.0.5:6379")
+        rayshot.attach("bank", address="10.0.0.5:6379")
 
 
 def test_the_only_system_that_lives_is_meant_where_another_one_is_stopped(new_system):

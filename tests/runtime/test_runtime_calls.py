@@ -165,7 +165,7 @@ def test_calls_that_come_out_of_a_snapshot_leave_no_outcomes_behind(new_system, 
     (driver,) = {channel.sender for channel in taken.channels}
     assert taken.channel(driver, "alice").messages
     system.shutdown()
-    restored = rayshot.restore(system.storage)
+    restored = rayshot.restore(storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 1
     host = ray.get(restored._identity.coordinator.actors.remote())["alice"]

@@ -23,7 +23,7 @@ def test_whatever_is_killed_nothing_told_is_lost_doubled_or_out_of_order(new_sys
         system = new_system(
             storage=(disk.folder if disk else tmp_path) / "shots",
             failure=HEALS,
-            snapshot=SnapshotConfig(interval_s=interval_s),
+            snapshots=SnapshotConfig(interval_s=interval_s),
         )
         chaos, wrong = torment(system, seconds, every_s, disk)
         assert set(chaos.killed) == set(faults_of(disk, None))

@@ -150,7 +150,7 @@ def test_stopping_without_a_savepoint_names_the_last_snapshot(bank):
 
 
 def test_a_snapshot_that_is_aborted_says_why(new_system):
-    system = new_system("bank", snapshot=rayshot.SnapshotConfig(timeout_s=0.5))
+    system = new_system("bank", snapshots=rayshot.SnapshotConfig(timeout_s=0.5))
     sleeper = Sluggish.options(name="sleeper").remote(0)
     sleeper.work.tell(3)
     eventually(lambda: works(system))

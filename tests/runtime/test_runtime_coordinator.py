@@ -77,7 +77,7 @@ def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_wi
     with pytest.raises(ActorDied, match="'alice'"):
         bob.deposit.tell(1)
         ray.get(bob.read.remote())
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert restored.snapshots()[-1].id == first.id
     assert {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()} == {"alice": 1, "bob": 2}
@@ -93,12 +93,12 @@ def test_a_restored_life_that_lost_its_coordinator_and_all_its_actors_does_not_s
     Account.options(name="alice").remote(1)
     first = system.snapshot()
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name, failure=STOPS)
+    restored = rayshot.restore(system.name, storage=system.storage, failure=STOPS)
     new_system.made.append(restored)
     kill_coordinator(restored, restored.status().actors["alice"].pid)
     status = after_take_over(lambda: (now := restored.status()).state == "stopped" and now)
     assert "it died while nobody coordinated" in status.detail
-    again = rayshot.restore(system.storage, system=system.name)
+    again = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(again)
     assert again.snapshots()[-1].id == first.id
 
@@ -110,7 +110,7 @@ def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_
     ray.get(alice.read.remote())
     kill_coordinator(system)
     with pytest.raises(ConfigError, match="is running in this cluster"):
-        rayshot.restore(system.storage, system=system.name)
+        rayshot.restore(system.name, storage=system.storage)
     assert ray.get(alice.read.remote()) == 2
     kill_coordinator(system)
     assert rayshot.init(system.name, storage=system.storage).status().state == "running"
@@ -153,7 +153,7 @@ def test_who_ended_is_known_after_a_restore(system, new_system):
     eventually(lambda: list(system.actors()) == ["alice"] or None, 10)
     system.snapshot()
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert restored.snapshot().manifest.ended == ("gone",)
     assert ray.get(restored.get_actor("alice").read.remote()) == 7
@@ -184,12 +184,12 @@ def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_
     system.shutdown()
     fuse.touch()
     with pytest.raises(RestoreFailed):
-        rayshot.restore(system.storage, system=system.name, config=SnapshotConfig(interval_s=0.05))
+        rayshot.restore(system.name, storage=system.storage, snapshots=SnapshotConfig(interval_s=0.05))
     assert not fuse.exists()
     left = [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)]
     assert not [name for name in left if name.startswith(f"rayshot/{system.name}")]
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [taken.id]
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("bob").read.remote()) == 1
     alive = [name for name in processes_of(system) if "/actor/" in name]
@@ -206,7 +206,7 @@ def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(
     doom = tmp_path / "shots" / "doom"
     doom.write_text("1")
     monkeypatch.setattr(opening_start, "Coordinator", DoomedCoordinator)
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert doom.read_text() == "0"
     assert ray.get(restored.get_actor("alice").read.remote()) == 7

@@ -41,7 +41,7 @@ def test_every_error_offers_the_way_round_a_damaged_snapshot_and_it_works_as_it_
     errors = [report(system)["stop"].error()]
     for door in (
         lambda: rayshot.resume("bank", storage=system.storage, begin=print),
-        lambda: rayshot.restore(system.storage),
+        lambda: rayshot.restore(storage=system.storage),
     ):
         with pytest.raises((RestoreFailed, Damaged)) as caught:
             door()

@@ -38,7 +38,7 @@ def test_letters_of_before_the_snapshot_stay_and_those_behind_it_come_again_in_t
     assert [system.status().actors[name].dead_letters for name in ("alive", "killed")] == [2, 2]
     system.shutdown()
 
-    restored = rayshot.restore(system.storage, system=system.name, snapshot=snapshot.id)
+    restored = rayshot.restore(system.name, storage=system.storage, snapshot=snapshot.id)
     new_system.made.append(restored)
     assert letters(restored) == [(name, "dropped cup", 1) for name in ("alive", "killed")]
 

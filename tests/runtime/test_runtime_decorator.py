@@ -94,7 +94,7 @@ def test_a_handle_of_an_earlier_life_reaches_the_later_one_and_is_refused_at_onc
 
 def restored_after_shutdown(made, system):
     system.shutdown()
-    made.append(rayshot.restore(system.storage, system=system.name))
+    made.append(rayshot.restore(system.name, storage=system.storage))
     return made[-1]
 
 

@@ -197,7 +197,7 @@ def test_drivers_of_earlier_lives_leave_no_counter_after_a_restore(new_system):
     ray.get(Worker.remote(alice).deposit.remote(2))
     assert len(drivers_in(system.snapshot())) == 2
     system.shutdown()
-    restored = rayshot.restore(system.storage)
+    restored = rayshot.restore(storage=system.storage)
     new_system.made.append(restored)
     assert drivers_in(restored.snapshot()) == set()
     assert ray.get(restored.get_actor("alice").read.remote()) == 3
@@ -210,7 +210,7 @@ def test_a_message_of_an_earlier_lifes_driver_that_is_in_flight_is_counted_until
     taken = snapshot_with_in_flight(system, tmp_path / "gate", lambda alice: alice.deposit.tell(5))
     assert [message.method for message in taken.channel(system._port.name, "alice").messages] == ["deposit"]
     system.shutdown()
-    restored = rayshot.restore(system.storage)
+    restored = rayshot.restore(storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 6
     eventually(lambda: drivers_in(restored.snapshot()) == {restored._port.name})
@@ -223,7 +223,7 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
     assert ray.get(worker.deposit.remote(2)) == 3
     system.snapshot()
     system.shutdown()
-    restored = rayshot.restore(system.storage)
+    restored = rayshot.restore(storage=system.storage)
     new_system.made.append(restored)
 
     def goes_on():  # a moment after the restore it may not have heard that the first life is over

@@ -25,7 +25,7 @@ def paid_durably(till, number):
 
 
 def began(new_system, failure=HEALS, interval_s=None):
-    system = new_system(failure=failure, snapshot=SnapshotConfig(interval_s=interval_s))
+    system = new_system(failure=failure, snapshots=SnapshotConfig(interval_s=interval_s))
     till = Till.options(name="till").remote()
     assert ray.get(till.read.remote()) == []
     return system, till
@@ -77,7 +77,7 @@ def test_what_was_answered_durably_is_there_after_a_restore(new_system):
     assert ray.get(till.pay.options(durable=True).remote(1), timeout=SOON_S) == 1
     os.kill(pid_of(system, "till"), 9)
     eventually(lambda: report(system)["state"] == "stopped")
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("till").read.remote())[:1] == [1]
 

@@ -61,12 +61,12 @@ def test_an_encrypted_system_is_snapshotted_again_and_again_restored_and_its_key
     restored.shutdown()
     monkeypatch.setenv("RAYSHOT_ENCRYPTION_KEY", OLD.text)
     with pytest.raises(EncryptionKeyNeeded, match=NEW.key_id):
-        rayshot.restore(system.storage, system=system.name)
+        rayshot.restore(system.name, storage=system.storage)
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", "h" * 40)
     with pytest.raises(UnknownKey, match=PAIR.key_id):
-        rayshot.restore(system.storage, system=system.name, snapshot=second.id)
+        rayshot.restore(system.name, storage=system.storage, snapshot=second.id)
     with pytest.raises(RolledBack):
-        rayshot.restore(system.storage, system=system.name, min_position=third.position + 1)
+        rayshot.restore(system.name, storage=system.storage, min_position=third.position + 1)
 
 
 def test_settings_hold_the_names_of_keys_and_a_keyring_does_not_show_its_own():

@@ -27,7 +27,7 @@ COUNT = 3_000
 def system(new_system, monkeypatch):
     """A system of two tills. One has a first snapshot, and cannot record any more."""
     monkeypatch.setattr("rayshot.runtime.channel.retained.RETAINED_BYTES_MAX", KEPT_MAX)
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=0.2, timeout_s=5.0))
+    system = new_system(failure=HEALS, snapshots=SnapshotConfig(interval_s=0.2, timeout_s=5.0))
     tills = [Till.options(name=name).remote() for name in ("kept", "killed")]
     ray.get([till.read.remote() for till in tills])
     system.snapshot()
@@ -78,7 +78,7 @@ def test_if_anything_dies_meanwhile_it_stops_and_says_why_and_what_to_do(system,
     with pytest.raises(SystemDown, match="cannot go back since"):
         eventually(lambda: tell(system, 1) < 0, 30)
     system.shutdown()
-    restored = rayshot.restore(tmp_path / "shots")
+    restored = rayshot.restore(storage=tmp_path / "shots")
     try:
         assert ray.get(restored.get_actor("kept").read.remote()) == 0
     finally:

@@ -62,7 +62,7 @@ def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore
     system.snapshot()
     system.shutdown()
     with pytest.raises(RestoreFailed, match=r"'rich'.*Purse\.migrate.*too rich") as raised:
-        rayshot.restore(system.storage, system=system.name, rename_classes=CLASS_MAP)
+        rayshot.restore(system.name, storage=system.storage, rename_classes=CLASS_MAP)
     assert isinstance(raised.value.__cause__, MigrationFailed)
     assert raised.value.evidence["actor"] == "rich"
     assert running(system) == []
@@ -71,8 +71,8 @@ def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore
         ({f"{MODULE}.Money": Unwilling}, rf"'(rich|poor)'.*{MODULE}\.Wallet.*not today"),
     ):
         with pytest.raises(RestoreFailed, match=said) as raised:
-            rayshot.restore(system.storage, system=system.name, rename_classes=moved)
+            rayshot.restore(system.name, storage=system.storage, rename_classes=moved)
         assert isinstance(raised.value.__cause__, CodeMismatch)
     assert "requires amount" in refuse(system, CodeMismatch, rename_classes={f"{MODULE}.Wallet": f"{MODULE}.Coin"})
-    new_system.made.append(rayshot.restore(system.storage, system=system.name))
+    new_system.made.append(rayshot.restore(system.name, storage=system.storage))
     assert ray.get(new_system.made[-1].get_actor("rich").read.remote()) == [("Money", 5000)]

@@ -34,7 +34,7 @@ HOURS_S = 7200.0
 @pytest.fixture
 def court(new_system):
     """A system that heals itself, with numbers on their way, and its first snapshot."""
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=None, timeout_s=60.0, num_to_keep=3))
+    system = new_system(failure=HEALS, snapshots=SnapshotConfig(interval_s=None, timeout_s=60.0, num_to_keep=3))
     court = Court.assemble(system)
     court.tell()
     system.snapshot()
@@ -220,7 +220,7 @@ def test_what_an_actor_had_handed_over_commits_and_is_restored_in_a_system_that_
     eventually(lambda: system.status().state == "stopped", 30)
     gate.touch()
     _, second = eventually(lambda: len(found := stored(system).snapshots()) == 2 and found)
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     court.system, court.heralds = restored, restored.actors()
     assert stored(system).restored_from()[2] == second.id

@@ -63,8 +63,8 @@ def test_a_variable_that_the_user_gave_wins_and_only_its_value_is_asked_for_at_a
     assert seeds == {"plain": drawn, "own": "3"}
     system.shutdown()
     with pytest.raises(ConfigError, match="'own' was made with the environment variables PYTHONHASHSEED"):
-        rayshot.restore(system.storage)
-    with rayshot.restore(system.storage, options={"own": {"runtime_env": given}}) as restored:
+        rayshot.restore(storage=system.storage)
+    with rayshot.restore(storage=system.storage, options={"own": {"runtime_env": given}}) as restored:
         assert found(restored) == {"plain": 100, "own": 100}
 
 

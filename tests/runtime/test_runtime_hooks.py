@@ -68,7 +68,7 @@ def test_a_restore_and_a_restart_call_on_restore_too(system, tmp_path):
     said = ray.get(later.get_actor("clerk").said.remote())
     assert [what.rsplit(" ", 2)[0] for what in said] == ["adds", "is back"]
     later.shutdown()
-    with rayshot.restore(later.storage, system=later.name) as again:
+    with rayshot.restore(later.name, storage=later.storage) as again:
         said = ray.get(again.get_actor("clerk").said.remote())
         assert [what.rsplit(" ", 2)[0] for what in said] == ["adds", "is back", "is back"]
 
@@ -143,7 +143,7 @@ def test_an_error_in_on_restore_fails_a_restore(system, tmp_path, monkeypatch):
     odd(system, tmp_path)("on_restore-raises")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="no such socket") as raised:
-        rayshot.restore(system.storage, system=system.name)
+        rayshot.restore(system.name, storage=system.storage)
     assert isinstance(raised.value.__cause__, HookFailed)
 
 
@@ -167,7 +167,7 @@ def test_a_restore_loads_an_actor_again_until_what_it_asks_outside_answers(new_s
     log, mends = logging.getLogger("rayshot"), Mends(logging.WARNING)
     log.addHandler(mends)
     try:
-        restored = rayshot.restore(system.storage, system=system.name)
+        restored = rayshot.restore(system.name, storage=system.storage)
     finally:
         log.removeHandler(mends)
     new_system.made.append(restored)
@@ -183,7 +183,7 @@ def test_a_restore_loads_an_actor_twice_whose_class_does_not_take_its_state(syst
     odd(system, tmp_path)("set_state-mistakes")
     system.shutdown()
     with pytest.raises(RestoreFailed, match="takes no such state") as raised:
-        rayshot.restore(system.storage, system=system.name)
+        rayshot.restore(system.name, storage=system.storage)
     assert type(raised.value.__cause__) is CodeMismatch
     assert (tmp_path / "set_state-mistakes").read_text() == ".."
 

@@ -193,7 +193,7 @@ def test_settings_that_cannot_work_are_refused_before_anything_happens(system, t
     with pytest.raises(ConfigError, match="SnapshotConfig"):
         system.configure({"interval_s": 1})
     with pytest.raises(ConfigError, match="SnapshotConfig"):
-        rayshot.init("other", storage=tmp_path, snapshot={"interval_s": 1})
+        rayshot.init("other", storage=tmp_path, snapshots={"interval_s": 1})
     assert system.status().state == "running"
 
 
@@ -209,7 +209,7 @@ def test_a_receiver_that_sleeps_is_sent_a_bounded_number_of_bytes(system):
 
 
 def test_a_capture_that_hangs_in_its_child_costs_one_snapshot(new_system):
-    system = new_system(snapshot=SnapshotConfig(timeout_s=2.0))
+    system = new_system(snapshots=SnapshotConfig(timeout_s=2.0))
     sticky = Sticky.options(name="sticky").remote()
     assert ray.get(sticky.read.remote()) == 1
     began = time.monotonic()
@@ -366,7 +366,7 @@ def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
 @pytest.mark.wide("slow")
 @pytest.mark.parametrize("mode", ["aligned", "stop-the-world"])
 def test_a_snapshot_that_nobody_will_end_lets_go_of_the_actors_in_the_end(new_system, tmp_path, monkeypatch, mode):
-    system = new_system(snapshot=SnapshotConfig(timeout_s=3.0), storage=tmp_path / "shots")
+    system = new_system(snapshots=SnapshotConfig(timeout_s=3.0), storage=tmp_path / "shots")
     alice, bob = (Account.options(name=name).remote(0) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])
     system.connect("bob", "alice")

@@ -352,7 +352,7 @@ def test_rays_log_lines_begin_with_the_actors_own_words(new_system):
     assert lines[-2:] == [":actor_name:Mortal-0-and-well", "a word of the first life"]
     system.snapshot()
     system.shutdown()
-    new_system.made.append(restored := rayshot.restore(system.storage, system=system.name))
+    new_system.made.append(restored := rayshot.restore(system.name, storage=system.storage))
     ray.get(restored.get_actor("alice").say.remote("a word of the second life"))
     lines = eventually(lambda: printed("a word of the second life"))
     assert lines[-2:] == [":actor_name:Mortal-1-and-well", "a word of the second life"]
@@ -369,7 +369,7 @@ def test_an_end_that_is_under_way_is_in_the_snapshot_and_does_its_work_after_a_r
     ray.get(bob.read.remote())
     snapshot = system.snapshot()
     system.shutdown()
-    new_system.made.append(restored := rayshot.restore(system.storage, system=system.name))
+    new_system.made.append(restored := rayshot.restore(system.name, storage=system.storage))
     assert gone(restored, "alice")
     assert [message.kind for message in snapshot.channel("bob", "alice").messages] in ([], ["end"])
 

@@ -82,7 +82,7 @@ def test_with_a_snapshot_a_second_at_full_rate_no_message_is_missing_in_any(syst
 @pytest.mark.acceptance("L3")
 def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(new_system, in_full):
     seconds = 300.0 if in_full else 6.0
-    system = new_system(snapshot=SnapshotConfig(interval_s=1.0, num_to_keep=2))
+    system = new_system(snapshots=SnapshotConfig(interval_s=1.0, num_to_keep=2))
     consumer = Consumer.options(name="consumer").remote(0.02)
     producer = Producer.options(name="producer").remote(consumer, 0.01, MIB)
     ray.get(consumer.read.remote())
@@ -105,7 +105,7 @@ def test_the_memory_of_a_producer_twice_as_fast_as_its_consumer_stays_as_it_is(n
 @pytest.mark.acceptance("L4")
 def test_many_actors_with_many_channels_commit_within_the_deadline(new_system, in_full):
     actors, fellows = (100, 20) if in_full else (12, 11)
-    system = new_system(snapshot=SnapshotConfig(timeout_s=60.0))
+    system = new_system(snapshots=SnapshotConfig(timeout_s=60.0))
     court = Court.assemble(system, [f"herald{number}" for number in range(actors)], fellows=fellows)
     for _ in range(3):
         court.tell(5)
@@ -154,7 +154,7 @@ def peak_while(work):
 @pytest.mark.acceptance("L6")
 def test_thousands_of_snapshots_with_retention_leave_no_more_than_the_last_and_their_log(new_system, tmp_path, in_full):
     total, kept = 10_000 if in_full else 60, 3
-    system = new_system(snapshot=SnapshotConfig(num_to_keep=kept))
+    system = new_system(snapshots=SnapshotConfig(num_to_keep=kept))
     account = Account.options(name="alice").remote(0)
     found = {}
     for number in range(1, total + 1):
@@ -166,7 +166,7 @@ def test_thousands_of_snapshots_with_retention_leave_no_more_than_the_last_and_t
     early, late = found.values()
     assert late <= early + 8, sorted(map(str, objects(tmp_path)))
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == total
 
@@ -193,7 +193,7 @@ def test_restores_in_a_row_leave_no_actor_no_thread_and_no_descriptor(new_system
     system.shutdown()
     counts = []
     for _ in range(restores):
-        restored = rayshot.restore(system.storage, system=system.name)
+        restored = rayshot.restore(system.name, storage=system.storage)
         new_system.made.append(restored)
         court.system, court.heralds = restored, restored.actors()
         court.check()

@@ -41,7 +41,7 @@ def test_an_actor_that_dies_when_it_is_loaded_and_others_are_not_is_loaded_again
 
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(kill_alice)
-        restored = rayshot.restore(system.storage, system=system.name, failure=failure)
+        restored = rayshot.restore(system.name, storage=system.storage, failure=failure)
         killed.result()
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 7

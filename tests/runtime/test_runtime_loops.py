@@ -60,7 +60,7 @@ def test_snapshots_in_the_middle_of_traced_loops_are_proved_in_each_life(new_sys
 
 
 def test_whoever_is_killed_while_all_loop_each_sample_is_trained_once_in_order(new_system):
-    system = new_system(failure=HEALS, snapshot=rayshot.SnapshotConfig(interval_s=0.5))
+    system = new_system(failure=HEALS, snapshots=rayshot.SnapshotConfig(interval_s=0.5))
     training(SAMPLES)
     trained(system)
     life = 1

@@ -78,7 +78,7 @@ def test_an_aligned_snapshot_is_restored_like_any_other(new_system):
     await_known(system)
     snapshot = system.snapshot(mode="aligned")
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert restored.snapshots()[-1].id == snapshot.id
     whole = {"source0": 20_000, "source1": 20_000}

@@ -29,7 +29,7 @@ def everything(snapshot):
 
 def restored(made, system, **arguments):
     system.shutdown()
-    made.append(rayshot.restore(system.storage, system=system.name, **arguments))
+    made.append(rayshot.restore(system.name, storage=system.storage, **arguments))
     return made[-1]
 
 
@@ -68,7 +68,7 @@ def test_what_is_given_at_a_restore_must_name_what_is_there(new_system):
         ({7: {}}, "the name of an actor, or a class"),
     ):
         with pytest.raises(ConfigError, match=said):
-            rayshot.restore(system.storage, system=system.name, options=options)
+            rayshot.restore(system.name, storage=system.storage, options=options)
     again = restored(new_system.made, system, options={"tests.runtime.mortal.Placed": {"num_cpus": 3}})
     assert ray.get(again.get_actor("alice").cpus.remote()) == 3
 

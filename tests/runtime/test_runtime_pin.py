@@ -85,7 +85,7 @@ def test_another_pin_is_another_one(start):
 
 def test_what_is_kept_under_a_pin_is_what_a_start_needs(start):
     pinned = commit(start(), 1)
-    system = start(pinned, snapshot=rayshot.SnapshotConfig(num_to_keep=1))
+    system = start(pinned, snapshots=rayshot.SnapshotConfig(num_to_keep=1))
     for _ in range(3):
         last = commit(system, 10)
     eventually(lambda: [str(one.id) for one in system.snapshots()] == [last])

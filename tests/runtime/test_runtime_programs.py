@@ -113,7 +113,7 @@ def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
         system.snapshot()
     held = len(system.snapshots()[-1].states()["ledger"]["lines"])
     system.shutdown()
-    restored = rayshot.restore(tmp_path / "shots")
+    restored = rayshot.restore(storage=tmp_path / "shots")
     try:
         assert ended(start(restored)) == held
         assert lines_of(restored) == list(range(LINES))

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ray
 
 def restore(new_system, system):
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     return restored
 
@@ -50,7 +50,7 @@ def test_an_object_that_is_being_made_is_waited_for_but_its_actor_is_not_held(sy
 
 
 def test_an_object_that_is_not_ready_at_the_deadline_aborts_with_its_path(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=2.0))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=2.0))
     librarian = Librarian.options(name="librarian").remote()
     librarian.order.tell("novel", 30.0)
     librarian.put.tell("songs", 1)

@@ -32,7 +32,7 @@ def pids(system):
 
 def test_a_system_goes_on_in_new_processes_with_every_message_once_and_in_order(new_system):
     config = SnapshotConfig(num_to_keep=2)
-    system = new_system(snapshot=config)
+    system = new_system(snapshots=config)
     sink = Sink.options(name="sink").remote()
     source = Source.options(name="source").remote([sink], 20_000, 100)
     ray.get([sink.report.remote(), source.progress.remote()])
@@ -55,7 +55,7 @@ def test_a_system_goes_on_in_new_processes_with_every_message_once_and_in_order(
 
 
 def test_a_label_keeps_the_savepoint_for_ever(new_system):
-    system = new_system(snapshot=SnapshotConfig(num_to_keep=1))
+    system = new_system(snapshots=SnapshotConfig(num_to_keep=1))
     ray.get(Account.options(name="alice").remote(7).read.remote())
     again = system.restart(label="before version 2")
     new_system.made.append(again)
@@ -113,13 +113,13 @@ def test_where_the_new_code_takes_no_state_the_error_says_from_which_savepoint_t
         system.restart(rename_classes={f"{MODULE}.Wallet": UnwillingWallet})
     assert failed.value.evidence["snapshot"] == "1-stopped-2"
     assert running(system) == []
-    restored = rayshot.restore(system.storage, system=system.name, snapshot=failed.value.evidence["snapshot"])
+    restored = rayshot.restore(system.name, storage=system.storage, snapshot=failed.value.evidence["snapshot"])
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == [("Money", 1)]
 
 
 def test_a_snapshot_that_cannot_be_taken_leaves_the_system_as_it_was(new_system):
-    system = new_system(snapshot=SnapshotConfig(timeout_s=0.5))
+    system = new_system(snapshots=SnapshotConfig(timeout_s=0.5))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
     alice.pause.tell(2.0)
@@ -167,7 +167,7 @@ def test_where_another_program_was_faster_the_error_says_how_to_reach_that_life(
     begin = restart.bring_back
 
     def too_late(*arguments, **options):
-        new_system.made.append(rayshot.restore(system.storage, system=system.name))
+        new_system.made.append(rayshot.restore(system.name, storage=system.storage))
         return begin(*arguments, **options)
 
     monkeypatch.setattr(restart, "bring_back", too_late)

@@ -47,7 +47,7 @@ def running(system):
 
 def restore(made, system, **arguments):
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name, **arguments)
+    restored = rayshot.restore(system.name, storage=system.storage, **arguments)
     made.append(restored)
     return restored
 
@@ -161,7 +161,7 @@ def test_a_snapshot_that_is_committed_just_before_the_new_life_begins_is_the_one
         return start(*arguments)
 
     monkeypatch.setattr("rayshot.runtime.opening.from_snapshot.start", start_late)
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("alice").read.remote()) == 6
 
@@ -188,7 +188,7 @@ def test_who_still_holds_an_earlier_life_shuts_down_nothing_of_the_next_one(new_
     earlier.snapshot()
     kill(earlier.status().actors["alice"].pid, signal.SIGKILL)
     eventually(lambda: earlier.status().state == "stopped", 10)
-    restored = rayshot.restore(earlier.storage, system=earlier.name)
+    restored = rayshot.restore(earlier.name, storage=earlier.storage)
     new_system.made.append(restored)
     earlier.shutdown()
     assert ray.get(restored.get_actor("alice").read.remote()) == 1
@@ -202,7 +202,7 @@ def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_
     rng = random.Random(seed)
     pairs, total = 3, 30_000
     rhythm = rayshot.SnapshotConfig(interval_s=0.2, num_to_keep=3)
-    system = new_system(failure=STOPS, snapshot=rhythm)
+    system = new_system(failure=STOPS, snapshots=rhythm)
     sinks = [Sink.options(name=f"sink{n}").remote() for n in range(pairs)]
     sources = [Source.options(name=f"source{n}").remote(sinks, total, 50) for n in range(pairs)]
     ray.get([actor.ready.remote() for actor in (*sinks, *sources)])
@@ -216,7 +216,7 @@ def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_
         for _, status in victims:
             kill(status.pid, signal.SIGKILL)
         eventually(lambda: system.status().state == "stopped")  # noqa: B023 - called at once
-        system = restore(new_system.made, system, config=rhythm, failure=STOPS)
+        system = restore(new_system.made, system, snapshots=rhythm, failure=STOPS)
     sinks = [system.get_actor(f"sink{n}") for n in range(pairs)]
     for sink in sinks:
         eventually(lambda sink=sink: sum(ray.get(sink.report.remote())[0].values()) == pairs * total, 60)
@@ -278,7 +278,7 @@ def stored(new_system):
 
 def refuse(system, error, /, **arguments):
     with pytest.raises(error) as caught:
-        rayshot.restore(system.storage, **{"system": system.name, **arguments})
+        rayshot.restore(**{"name": system.name, "storage": system.storage, **arguments})
     assert running(system) == []
     return str(caught.value)
 
@@ -288,7 +288,7 @@ def test_a_snapshot_signed_by_a_stranger_is_refused_unless_trust_is_typed_out(st
     system, _ = stored
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", "another key that nobody has seen before")
     assert "key" in refuse(system, UnknownKey)
-    new_system.made.append(rayshot.restore(system.storage, system=system.name, allow_unsigned=True))
+    new_system.made.append(rayshot.restore(system.name, storage=system.storage, allow_unsigned=True))
     assert ray.get(new_system.made[-1].get_actor("alice").read.remote()) == 1
 
 
@@ -321,7 +321,7 @@ def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatc
     monkeypatch.delattr(workloads, "Renamed")
     assert "tests.runtime.workloads.Renamed" in refuse(system, CodeMismatch)
     restored = rayshot.restore(
-        system.storage, system=system.name, rename_classes={"tests.runtime.workloads.Renamed": Account}
+        system.name, storage=system.storage, rename_classes={"tests.runtime.workloads.Renamed": Account}
     )
     new_system.made.append(restored)
     restored.get_actor("carol").remind.tell(3600)
@@ -332,9 +332,9 @@ def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatc
 def test_what_does_not_exist_is_refused_with_what_does(stored):
     system, snapshot = stored
     assert str(snapshot.id) in refuse(system, SnapshotNotFound, snapshot="1-coordinator-99")
-    assert system.name in refuse(system, SystemNotFound, system="nobody")
+    assert system.name in refuse(system, SystemNotFound, name="nobody")
     with pytest.raises(SystemNotFound):
-        rayshot.restore(Path(system.storage) / "nowhere", system=system.name)
+        rayshot.restore(system.name, storage=Path(system.storage) / "nowhere")
 
 
 def test_an_actor_that_had_asked_for_its_end_ends_after_a_restore_too(new_system):
@@ -372,7 +372,7 @@ def test_a_living_system_is_not_restored_over(new_system):
     alice = Account.options(name="alice").remote(1)
     system.snapshot()
     with pytest.raises(ConfigError, match="running"):
-        rayshot.restore(system.storage, system=system.name)
+        rayshot.restore(system.name, storage=system.storage)
     assert ray.get(alice.read.remote()) == 1
 
 
@@ -401,7 +401,7 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
     else:
         with pytest.raises(RestoreFailed, match="alice died while its state was loaded"):
-            rayshot.restore(system.storage, system=system.name)
+            rayshot.restore(system.name, storage=system.storage)
         assert not running(system)
     assert doom.read_text() == "0"
 
@@ -418,7 +418,7 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     with monkeypatch.context() as patch:
         patch.setattr("rayshot.runtime.opening.from_snapshot.START_S", 2.0)
         with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
-            rayshot.restore(system.storage, system=system.name)
+            rayshot.restore(system.name, storage=system.storage)
     assert not running(system)
     ray.kill(hog)
     restored = restore(new_system.made, system)
@@ -440,7 +440,7 @@ def test_of_those_who_begin_a_system_at_once_one_does_and_the_others_hear_of_it(
         if begin == "init":
             return rayshot.init(system.name, storage=system.storage, fresh=True)
         try:
-            return rayshot.restore(system.storage, system=system.name)
+            return rayshot.restore(system.name, storage=system.storage)
         except ConfigError as error:
             return str(error)
 
@@ -469,4 +469,4 @@ def test_bad_storages_are_refused_in_one_line(cluster, tmp_path):
             rayshot.init("bank", storage=storage)
         assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="a storage address is a path or a string"):
-        rayshot.restore(None)
+        rayshot.restore(storage=None)

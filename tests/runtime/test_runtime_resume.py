@@ -67,7 +67,7 @@ def test_a_life_that_begins_afresh_leaves_the_backup_of_the_one_before(new_syste
     open_accounts(system)
     kept = str(system.snapshot().id)
     system.shutdown()
-    system = new_system("bank", fresh=True, snapshot=rayshot.SnapshotConfig(num_to_keep=2))
+    system = new_system("bank", fresh=True, snapshots=rayshot.SnapshotConfig(num_to_keep=2))
     for _ in range(4):
         system.snapshot()
     eventually(lambda: ids(system) == [kept, "2-coordinator-3", "2-coordinator-4"])  # what is old goes after a commit
@@ -101,7 +101,7 @@ def test_resume_begins_once_then_attaches_then_restores(resume):
 @pytest.mark.acceptance("X5")
 def test_a_program_that_is_started_again_and_again_does_not_fill_its_storage(resume):
     for life in range(1, 5):
-        system = resume(snapshot=rayshot.SnapshotConfig(num_to_keep=2))
+        system = resume(snapshots=rayshot.SnapshotConfig(num_to_keep=2))
         assert system.incarnation == life
         last = [str(system.snapshot().id) for _ in range(3)][-2:]
         eventually(lambda: ids(system) == last)  # noqa: B023 - it is called here
@@ -113,7 +113,7 @@ def test_resume_leaves_a_savepoint_to_the_person_who_asked_for_it(resume):
     system = resume()
     savepoint = str(system.savepoint("before the move").id)
     system.shutdown()
-    system = resume(snapshot=rayshot.SnapshotConfig(num_to_keep=1))
+    system = resume(snapshots=rayshot.SnapshotConfig(num_to_keep=1))
     for _ in range(3):
         last = str(system.snapshot().id)
     eventually(lambda: ids(system) == [savepoint, last])

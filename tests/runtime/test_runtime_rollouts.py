@@ -17,7 +17,7 @@ KILLS = (
 
 
 def test_whatever_is_killed_each_sample_is_made_once_and_trained_once_in_order(new_system, tmp_path):
-    system = new_system(failure=HEALS, snapshot=SnapshotConfig(interval_s=0.5))
+    system = new_system(failure=HEALS, snapshots=SnapshotConfig(interval_s=0.5))
     killing, trained, wrong = torment(system, tmp_path / "training", KILLS)
     right = [sample(number) for number in range(1, len(trained) + 1)]
     assert {*(wrong | wrong_in(trained, right)).values()} == {0}

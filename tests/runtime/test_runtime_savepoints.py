@@ -45,7 +45,7 @@ def test_a_system_is_stopped_with_a_savepoint_behind_whose_cut_nothing_is_proces
         ray.get(source.progress.remote())
     sent = savepoint.states()["source"]["sent"]
     assert 0 < sent < 1_000_000
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     sink = restored.get_actor("sink")
     eventually(lambda: sum(ray.get(sink.report.remote())[0].values()) > sent or None)
@@ -74,7 +74,7 @@ def test_a_system_whose_coordinator_dies_between_the_savepoint_and_the_stop_is_s
 
 
 def test_where_no_savepoint_comes_about_the_system_goes_on(new_system, tmp_path):
-    system = new_system(snapshot=SnapshotConfig(timeout_s=0.5))
+    system = new_system(snapshots=SnapshotConfig(timeout_s=0.5))
     alice, bob = accounts("alice", "bob").values()
     bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 3.0)
     eventually(lambda: (tmp_path / "pausing").exists() or None)
@@ -111,7 +111,7 @@ def test_a_copy_is_restored_into_another_storage_and_stays_as_it_is(new_system, 
     savepoint = system.stop_with_savepoint("move")
     copied = rayshot.copy(system.storage, tmp_path / "copy", system=system.name)
     restored = rayshot.restore(
-        tmp_path / "copy", into=tmp_path / "new", config=SnapshotConfig(num_to_keep=1), system=system.name
+        system.name, into=tmp_path / "new", snapshots=SnapshotConfig(num_to_keep=1), storage=tmp_path / "copy"
     )
     new_system.made.append(restored)
     assert restored.storage == str(tmp_path / "new")
@@ -123,7 +123,7 @@ def test_a_copy_is_restored_into_another_storage_and_stays_as_it_is(new_system, 
     assert rayshot.open(tmp_path / "copy").system().snapshots() == [copied]
     collect(LocalStore(tmp_path / "new"), system.name)
     restored.shutdown()
-    again = rayshot.restore(tmp_path / "new", system=system.name)
+    again = rayshot.restore(system.name, storage=tmp_path / "new")
     new_system.made.append(again)
     assert (again.incarnation, ray.get(again.get_actor("bob").read.remote())) == (3, 130)
 
@@ -135,7 +135,7 @@ def test_what_was_claimed_goes_when_its_turn_comes_also_in_the_storage_it_came_f
     rayshot.copy(system.storage, tmp_path / "copy", system=system.name)
     keep_two = SnapshotConfig(num_to_keep=2)
     restored = rayshot.restore(
-        tmp_path / "copy", system=system.name, into=tmp_path / "new", claim="claim", config=keep_two
+        system.name, storage=tmp_path / "copy", into=tmp_path / "new", claim="claim", snapshots=keep_two
     )
     new_system.made.append(restored)
     foreign = rayshot.open(tmp_path / "copy").system(system.name)
@@ -154,18 +154,18 @@ def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(
     first = system.snapshot()
     assert first.manifest.chunks  # read now: it will be deleted
     keep_one = SnapshotConfig(num_to_keep=1)
-    unclaimed = restore(new_system.made, system, config=keep_one)
+    unclaimed = restore(new_system.made, system, snapshots=keep_one)
     own = unclaimed.snapshot()
     assert not shared(own, first)
     last = unclaimed.snapshot()
     eventually(lambda: unclaimed.snapshots() == [first, last] or None)
-    claimed = restore(new_system.made, unclaimed, snapshot=first.id, claim="claim", config=keep_one)
+    claimed = restore(new_system.made, unclaimed, snapshot=first.id, claim="claim", snapshots=keep_one)
     newest = claimed.snapshot()
     assert shared(newest, first)
     eventually(lambda: claimed.snapshots() == [last, newest] or None)  # nobody went on from the life of `last`
     newest.verify()
     with pytest.raises(ConfigError, match="no-claim"):
-        rayshot.restore(system.storage, claim="mine")
+        rayshot.restore(storage=system.storage, claim="mine")
 
 
 @pytest.mark.acceptance("E6")
@@ -187,4 +187,4 @@ def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_s
     monkeypatch.undo()
     restored.shutdown()
     with pytest.raises(SnapshotDeleted, match="was deleted"):
-        rayshot.restore(system.storage, system=system.name, snapshot=snapshot.id)
+        rayshot.restore(system.name, storage=system.storage, snapshot=snapshot.id)

@@ -23,4 +23,4 @@ def test_what_a_key_of_this_machine_signed_does_not_go_on_in_a_storage_that_outl
     )
     assert snapshot.verify(find_trusted_keys()).trusted
     with pytest.raises(ConfigError, match="its signing key must be given: set RAYSHOT_SIGNING_KEY"):
-        rayshot.restore(tmp_path / "shots", into="s3://bucket-of-nobody/shots")
+        rayshot.restore(storage=tmp_path / "shots", into="s3://bucket-of-nobody/shots")

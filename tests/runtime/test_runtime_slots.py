@@ -176,7 +176,7 @@ def test_objects_beside_messages_are_restored_in_a_cluster_that_never_had_them(t
 
 
 def test_a_reference_in_an_outbox_that_is_not_ready_at_the_deadline_aborts_naming_its_message(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=3.0))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=3.0))
     reader, other = Reader.options(name="reader").remote(), Reader.options(name="other").remote()
     reader.forward_ordered.tell(other, 30.0)
     ray.get(reader.notes.remote())
@@ -225,7 +225,7 @@ def test_an_object_that_failed_is_recorded_as_that_and_aborts_no_snapshot(system
 @pytest.mark.parametrize("mode", ["stop-the-world", "aligned"])
 def test_other_kinds_of_snapshots_are_taken_while_an_actor_waits_for_an_object(new_system, mode):
     system = new_system(
-        snapshot=rayshot.SnapshotConfig(mode=mode, alignment_timeout_s=1.0 if mode == "aligned" else None)
+        snapshots=rayshot.SnapshotConfig(mode=mode, alignment_timeout_s=1.0 if mode == "aligned" else None)
     )
     reader, other = Reader.options(name="reader").remote(), Reader.options(name="other").remote()
     gate = Gate.remote()

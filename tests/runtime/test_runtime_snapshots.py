@@ -22,7 +22,7 @@ pytestmark = pytest.mark.ray
 
 
 def test_a_snapshot_with_more_in_flight_than_may_be_is_aborted_and_the_next_one_commits(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=300_000))
+    system = new_system(snapshots=rayshot.SnapshotConfig(max_in_flight_bytes=300_000))
     account = Account.options(name="busy").remote(0)
     ray.get(account.read.remote())
     account.pause.tell(1.0)
@@ -52,7 +52,7 @@ def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(sys
 
 @pytest.mark.wide("slow")
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=1_000_000))
+    system = new_system(snapshots=rayshot.SnapshotConfig(max_in_flight_bytes=1_000_000))
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)
     ray.get([source.read.remote(), sink.read.remote()])
     source.flood.tell(sink, 40, 100_000, 0.1)  # one handler of four seconds: the sink records long before it ends
@@ -127,7 +127,7 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
 @pytest.mark.wide("slow")
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
     monkeypatch.setattr("rayshot.runtime.driver.coordinator_client.ANSWER_S", 0.5)
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=1.5))
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])
     pid = system.status().actors["bob"].pid
@@ -246,7 +246,7 @@ def test_a_long_handler_is_named_while_it_delays_a_snapshot_also_where_it_was_ca
 
 
 def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(new_system, tmp_path):
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=0.5))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=0.5))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
     alice.pause_until.tell(str(tmp_path / "go on"))

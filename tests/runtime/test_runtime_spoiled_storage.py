@@ -43,8 +43,8 @@ def test_nobody_begins_resumes_or_restores_a_system_whose_log_is_gone(new_system
         lambda: rayshot.init("bank", storage=shots, fresh=True),
         lambda: rayshot.resume("bank", storage=shots, begin=print),
         lambda: rayshot.resume("bank", storage=shots, begin=print, takeover=True),
-        lambda: rayshot.restore(shots),
-        lambda: rayshot.restore(tmp_path / "backup", into=shots),
+        lambda: rayshot.restore(storage=shots),
+        lambda: rayshot.restore(storage=tmp_path / "backup", into=shots),
     ):
         with pytest.raises(LogLost, match="the newest backup of bank/log/"):
             door()
@@ -153,7 +153,7 @@ def test_a_system_is_restored_from_storage_that_cannot_be_written_into_another(n
         pass  # so that there is a folder for leases
     with view_of(shots, tmp_path / "view") if how == "mounted" else looped(shots / "bank/leases") as view:
         there = files_of(shots)
-        restored = rayshot.restore(view or shots, into=tmp_path / "into")
+        restored = rayshot.restore(storage=view or shots, into=tmp_path / "into")
         new_system.made.append(restored)
         restored.get_actor("alice").deposit.tell(5)
         assert ray.get(restored.get_actor("alice").read.remote()) == 6

@@ -121,7 +121,7 @@ def test_what_a_thread_sends_before_all_are_loaded_leaves_then_with_the_numbers_
     eventually(lambda: (ray.get(announcer.counted.remote()), len(ray.get(bob.noted.remote()))) == (1, 2))
     system.snapshot()
     system.shutdown()
-    restored = rayshot.restore(system.storage, system=system.name)
+    restored = rayshot.restore(system.name, storage=system.storage)
     new_system.made.append(restored)
     announcer, bob = restored.get_actor("announcer"), restored.get_actor("bob")
     announcer.say.tell("after")
@@ -159,7 +159,7 @@ def test_threads_that_flood_while_snapshots_are_taken_lose_double_and_disorder_n
             assert all(finding.holds for finding in proof.findings), proof
     system.shutdown()
     chosen = max(snapshots, key=lambda snapshot: snapshot.in_flight)
-    restored = rayshot.restore(system.storage, system=system.name, snapshot=chosen.id)
+    restored = rayshot.restore(system.name, storage=system.storage, snapshot=chosen.id)
     new_system.made.append(restored)
     check_end({restored.get_actor(name): rows[chosen.id][name] for name in names})
 
@@ -205,7 +205,7 @@ worker.begin.tell(worker)
 system.snapshot()
 os.kill(system.status().actors["worker"].pid, signal.SIGKILL)
 system.shutdown()
-system = rayshot.restore(sys.argv[1], failure=rayshot.FailureConfig(scope="stop"))
+system = rayshot.restore(storage=sys.argv[1], failure=rayshot.FailureConfig(scope="stop"))
 while (state := system.snapshot().states()["worker"])["jobs"]:
     time.sleep(0.01)
 assert state["results"] == {job: job**2 for job in range(2_000)}

@@ -105,7 +105,7 @@ def test_who_cannot_trace_is_told_why(new_system):
 
 @pytest.mark.wide("slow")
 def test_one_window_at_a_time_and_another_one_when_the_first_has_failed(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=2.0))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=2.0))
     sleeper = Sleeper.options(name="sleeper").remote()
     ray.get(sleeper.ready.remote())
     failed = []

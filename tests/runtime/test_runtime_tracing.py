@@ -96,7 +96,7 @@ def prove_all(snapshots):
 
 
 def test_overlapping_snapshots_by_several_initiators_are_proved(new_system):
-    system = new_system(trace=True, snapshot=SnapshotConfig(max_concurrent=8, interval_s=0.05))
+    system = new_system(trace=True, snapshots=SnapshotConfig(max_concurrent=8, interval_s=0.05))
     ring()
     for _ in range(5):
         system.snapshot(initiator="station1")
@@ -116,7 +116,7 @@ def test_a_restored_system_is_proved_from_the_snapshot_it_came_from(new_system):
     base = system.snapshot()
     name, storage = system.name, system.storage
     system.shutdown()
-    system = rayshot.restore(storage, system=name, trace="full")
+    system = rayshot.restore(name, storage=storage, trace="full")
     new_system.made.append(system)
     for _ in range(3):
         system.snapshot()
@@ -148,7 +148,7 @@ def test_an_actor_that_joins_during_a_traced_snapshot_does_no_harm(new_system):
 
 
 def test_a_savepoint_between_deleted_snapshots_and_one_of_many_are_proved(new_system):
-    system = new_system(trace="full", snapshot=SnapshotConfig(num_to_keep=2))
+    system = new_system(trace="full", snapshots=SnapshotConfig(num_to_keep=2))
     ring()
     system.snapshot(label="v1")
     for _ in range(7):

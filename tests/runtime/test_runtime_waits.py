@@ -204,7 +204,7 @@ def let_storage_hang(coordinator):
 
 @pytest.mark.acceptance("X10")
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.0))
+    system = new_system(snapshots=rayshot.SnapshotConfig(timeout_s=1.0))
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     coordinator = system._identity.coordinator
@@ -222,7 +222,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
 @pytest.mark.parametrize("max_failures", [0, 3], ids=["it stops", "it goes back"])
 def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it_also_when_an_actor_dies(new_system, max_failures):
     failure = rayshot.FailureConfig(max_failures=max_failures)
-    system = new_system(failure=failure, snapshot=rayshot.SnapshotConfig(timeout_s=2.0))
+    system = new_system(failure=failure, snapshots=rayshot.SnapshotConfig(timeout_s=2.0))
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     system.snapshot()
@@ -279,7 +279,7 @@ def test_a_restore_whose_program_was_killed_before_it_had_ordered_it_is_taken_ov
     program = start_elsewhere("restore_slowly", system.storage, flag)
     eventually(lambda: state_of("bank") == "loading" and is_watched("bank"), 60)
     program.kill()
-    restored = rayshot.restore(system.storage)
+    restored = rayshot.restore(storage=system.storage)
     new_system.made.append(restored)
     assert restored.incarnation == 3
 

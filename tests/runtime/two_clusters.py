@@ -36,7 +36,7 @@ def first(storage):
 
 
 def second(storage):
-    with rayshot.restore(storage) as system:
+    with rayshot.restore(storage=storage) as system:
         alice, bob = system.get_actor("alice"), system.get_actor("bob")
         ray.get(alice.read.remote())
         while ray.get(bob.read.remote()) != 110:

@@ -80,7 +80,7 @@ def test_the_newest_that_proves_whole_is_offered_with_what_it_undoes(
     assert f"proves whole is {second.id}, taken 1.0 s earlier" in offer
     assert "undoes what was handled in between, 10 messages, and all that came behind 1-coordinator-3." in offer
     assert "RAYSHOT_RESTORE_SNAPSHOT=1-coordinator-2" in offer
-    assert offer.endswith("rayshot.restore('/shots', system='bank', snapshot='1-coordinator-2')")
+    assert offer.endswith("rayshot.restore('bank', storage='/shots', snapshot='1-coordinator-2')")
     damage(store, second, third)
     fallback = find_fallback(history(repository), repository.snapshot, third.id, [KEY.public])
     assert fallback is None, "the state of alice is one chunk, which all three have"

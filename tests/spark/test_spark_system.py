@@ -21,7 +21,7 @@ def system(tmp_path: Path) -> Iterator[rayshot.System]:
     own = not ray.is_initialized()
     if own:
         ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    with rayshot.init("tabled", storage=tmp_path / "shots", snapshot=rayshot.SnapshotConfig()) as made:
+    with rayshot.init("tabled", storage=tmp_path / "shots", snapshots=rayshot.SnapshotConfig()) as made:
         yield made
     if own:
         ray.shutdown()

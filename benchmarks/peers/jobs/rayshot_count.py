@@ -33,10 +33,10 @@ def main(batch: int = BATCH, run: int = RUN_MESSAGES) -> None:
     try:
         if job.restart:
             latest = rayshot.open(storage).systems["count"].latest()
-            with rayshot.restore(storage, snapshot=latest.id, config=rhythm, failure=STOPS) as system:
+            with rayshot.restore(storage=storage, snapshot=latest.id, snapshots=rhythm, failure=STOPS) as system:
                 _work(system, job, resumed_at=latest.states()["counter"]["records"])
         else:
-            with rayshot.init("count", storage=storage, snapshot=rhythm, failure=STOPS) as system:
+            with rayshot.init("count", storage=storage, snapshots=rhythm, failure=STOPS) as system:
                 counter = rayshot.actor(Counter).options(name="counter").remote()
                 source = rayshot.actor(Source).options(name="source").remote(counter, job.keys, batch, run, job.records)
                 source.begin.tell()

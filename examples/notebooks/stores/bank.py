@@ -102,7 +102,7 @@ def make(storage: Path) -> None:
     of_the_day = [transfer.sender for transfer in transfers if transfer.day == gone.day]
     assert gone.receiver == busy_on(gone.day), "it is to be in flight in the evening of its day"
     assert gone.receiver not in of_the_day, "and its receiver is to send nothing then, so that books tell who it was"
-    with rayshot.init("bank", storage=storage, trace="full", snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("bank", storage=storage, trace="full", snapshots=rayshot.SnapshotConfig()) as system:
         numbers = {transfer.sender: transfer.number for transfer in reversed(transfers)}
         branches = {name: Branch.options(name=name).remote(BALANCE, numbers[name]) for name in BRANCHES}
         for day in range(1, DAYS + 1):

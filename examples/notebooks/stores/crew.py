@@ -45,7 +45,7 @@ class Worker:
 
 def make(storage: Path) -> None:
     """Work, take snapshots, two of them at once, and some more when all is done."""
-    with rayshot.init("crew", storage=storage, snapshot=SnapshotConfig(max_concurrent=4)) as system:
+    with rayshot.init("crew", storage=storage, snapshots=SnapshotConfig(max_concurrent=4)) as system:
         workers = {name: Worker.options(name=name).remote() for name in ("ada", "bob")}
         ada, bob = workers.values()
         ada.meet.tell(ada, bob)

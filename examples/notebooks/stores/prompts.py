@@ -64,7 +64,7 @@ def kill_plain(folder: str) -> Outcome:
 
 def kill_moved(storage: Path) -> Outcome:
     """On rayshot: it goes on from its last snapshot, by itself."""
-    with rayshot.init(SYSTEM, storage=storage, snapshot=KEPT) as system:
+    with rayshot.init(SYSTEM, storage=storage, snapshots=KEPT) as system:
         ppo = moved.PPO.remote(COUNT, AHEAD)
         while len(system.status().actors) < ACTORS:  # a snapshot that is asked for while they begin comes late
             time.sleep(0.05)

@@ -126,7 +126,7 @@ def make(storage: Path) -> None:
     """Let the day pass in a minute or so."""
     flights = flights_of_the_day()
     names = [*busiest(flights), ELSEWHERE]
-    with rayshot.init("sky", storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init("sky", storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         airports = {name: Airport.options(name=name).remote() for name in names}
         ray.get([airport.count.remote() for airport in airports.values()])
         midnight = time.time() - BEGIN_MIN * MINUTE_S

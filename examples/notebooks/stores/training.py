@@ -156,7 +156,7 @@ def make(storage: Path) -> None:
         for actor in system.status().actors.values():
             os.kill(actor.pid, signal.SIGKILL)
         print(f"{FIRST}: killed some time after step {steps}")
-    with rayshot.restore(storage, system=FIRST, failure=stops) as system:
+    with rayshot.restore(FIRST, storage=storage, failure=stops) as system:
         for stop in (*STOPS_BEHIND, BATCHES):
             _await(system, stop)
             _tell(system.snapshot())
@@ -166,7 +166,7 @@ def make_by_hand(storage: Path) -> None:
     """Go on from what a `save()` of the server would have written at that snapshot: all that it knows, and no more."""
     killed = rayshot.open(storage).system(FIRST).snapshots()[len(STOPS) - 1]
     saved = {name: value for name, value in killed.state("server").items() if name != "workers"}
-    with rayshot.init(BY_HAND, storage=storage, snapshot=rayshot.SnapshotConfig()) as system:
+    with rayshot.init(BY_HAND, storage=storage, snapshots=rayshot.SnapshotConfig()) as system:
         server = Server.options(name="server").remote()
         server.go_on_from.tell(saved | {"parameters": np.array(saved["parameters"])})
         _begin(server)

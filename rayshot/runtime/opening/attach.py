@@ -11,6 +11,7 @@ from rayshot.runtime.door.cluster import connect
 from rayshot.runtime.door.naming import find_coordinator, running_systems
 from rayshot.runtime.driver.enrolment import check_label
 from rayshot.runtime.opening.init import attach_to
+from rayshot.runtime.opening.shape import in_one_shape
 from rayshot.runtime.opening.start import check_no_actor, identify
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.answers import SILENT_S
@@ -33,7 +34,8 @@ class Found(NamedTuple):
     storage: str | None
 
 
-def attach(name: str | None = None, address: str | None = None, *, as_: str | None = None) -> System:
+@in_one_shape
+def attach(name: str | None = None, *, address: str | None = None, as_: str | None = None) -> System:
     """Attach to a running system, from any process of the cluster. Creates nothing, and needs no storage and no keys.
 
     Connects to Ray if this process is not connected, but never starts a cluster. Waits while another program begins or

@@ -90,7 +90,7 @@ def bring_back(
     *,
     into: str | os.PathLike[str] | None = None,
     claim: Claim | None = None,
-    config: SnapshotConfig | None = None,
+    snapshots: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
     loops: Loops = KEPT,
@@ -98,7 +98,7 @@ def bring_back(
 ) -> HostIdentity:
     """Begin a life from a snapshot; see `rayshot.restore`."""
     check_no_actor()
-    check_config(config or SnapshotConfig(), SnapshotConfig)
+    check_config(snapshots or SnapshotConfig(), SnapshotConfig)
     check_config(failure := failure or FailureConfig(), FailureConfig)
     check_trace(trace)
     check_loops(loops)
@@ -118,7 +118,7 @@ def bring_back(
     target_store.check()
     if elsewhere:
         find_history(target_store, view.name)  # raises if its log is not whole, before anything is started
-    configs = failure.snapshots(config), failure
+    configs = failure.snapshots(snapshots), failure
     settings = SystemSettings(
         view.name,
         target,

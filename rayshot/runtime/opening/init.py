@@ -22,6 +22,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.opening.from_snapshot import Choice, Fitting, bring_back
+from rayshot.runtime.opening.shape import in_one_shape
 from rayshot.runtime.opening.start import await_start, check_arguments, identify, is_local, locate, start
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
@@ -32,11 +33,12 @@ ATTACH_S = 600.0
 """Another process may take so many seconds to begin or restore a system to which this process wants to attach."""
 
 
+@in_one_shape
 def init(
     name: str,
     *,
     storage: str | os.PathLike[str],
-    snapshot: SnapshotConfig | None = None,
+    snapshots: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
     fresh: bool = False,
@@ -51,7 +53,7 @@ def init(
     Args:
         name: letters, digits, `_`, `.`, `-`.
         storage: the folder for its snapshots.
-        snapshot: when snapshots are taken automatically, and which are kept. By default one is taken when the first
+        snapshots: when snapshots are taken automatically, and which are kept. By default one is taken when the first
             actor is made and then every ten seconds, and those kept are the newest ten, and the newest of each of the
             last 24 hours and 7 days. If the system does not go back to them by itself: only when asked for, and all are
             kept. Ignored when attaching.
@@ -78,7 +80,7 @@ def init(
         NoAnswer: the coordinator of the running system does not answer. SystemRecovering: nor does it, as Ray starts it
             again.
     """
-    check_arguments(name, snapshot, failure, trace, loops)
+    check_arguments(name, snapshots, failure, trace, loops)
     seed = draw_hash_seed(hash_seed)
     location, store = locate(storage)
     join_or_start()
@@ -91,7 +93,7 @@ def init(
         check_no_snapshots(history, name, location)
     keyring = load_keyring(local=is_local(location))
     failure = failure or FailureConfig()
-    configs = failure.snapshots(snapshot), failure
+    configs = failure.snapshots(snapshots), failure
     of = name, location, keyring.names, *configs, trace
     settings = SystemSettings(*of, fresh=fresh, hash_seed=seed, loops=loops)
     try:
@@ -100,18 +102,19 @@ def init(
         return attach_to(name, door.find(coordinator_name(name)), location)
 
 
+@in_one_shape
 def restore(
-    storage: str | os.PathLike[str],
+    name: str | None = None,
     *,
-    system: str | None = None,
+    storage: str | os.PathLike[str],
     snapshot: SnapshotId | str | None = None,
+    snapshots: SnapshotConfig | None = None,
     into: str | os.PathLike[str] | None = None,
     claim: Claim | None = NO_CLAIM,
     allow_unsigned: bool = False,
     rename_classes: RenamedClasses | None = None,
     skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
-    config: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
     loops: Loops = KEPT,
@@ -123,9 +126,10 @@ def restore(
     is left of it is taken down first.
 
     Args:
+        name: the system's name; not needed if the storage holds only one system.
         storage: where its snapshots are.
-        system: its name; not needed if the storage holds only one system.
         snapshot: the snapshot to restore; by default the latest that advances, see `SystemView.rollback_target`.
+        snapshots: when snapshots are taken automatically from now on, as for `rayshot.init`.
         into: another storage for the snapshots from now on; the restored snapshot may be a copy there.
         claim: who owns the restored snapshot, as in Flink. "no-claim": its maker. Retention never deletes it, the first
             snapshot after it is full, and no snapshot depends on it. "claim": the new life. Retention deletes the
@@ -144,7 +148,6 @@ def restore(
             {"alice": {"num_cpus": 2}}. A snapshot does not hold the values of `runtime_env`'s variables, so they must
             be given here. It also does not hold that an actor was placed by a placement group or on one node; a warning
             says so.
-        config: when snapshots are taken automatically from now on.
         failure: as for `rayshot.init`, from now on.
         trace: as for `rayshot.init`, from now on.
         loops: as for `rayshot.init`, from now on.
@@ -164,12 +167,12 @@ def restore(
     fitting = Fitting(allow_unsigned, rename_classes, skip_missing_classes, options)
     identity = bring_back(
         storage,
-        system,
+        name,
         chosen,
         fitting,
         into=into,
         claim=claim,
-        config=config,
+        snapshots=snapshots,
         failure=failure,
         trace=trace,
         loops=loops,

@@ -147,8 +147,8 @@ def _ask(system: str) -> HostIdentity:
     coordinator = find_coordinator(system) if door.is_joined() else None
     if coordinator is None:
         raise SystemStopped(
-            f"system {system!r} does not run in this cluster: restore it with rayshot.restore(...), or begin it with "
-            f"rayshot.init({system!r}, storage=...)",
+            f"system {system!r} does not run in this cluster: restore it with "
+            f"rayshot.restore({system!r}, storage=...), or begin it with rayshot.init({system!r}, storage=...)",
             system=system,
         )
     try:

@@ -39,7 +39,7 @@ def go_on_from(
 ) -> HostIdentity:
     """Begin the life after `before`; see `System.restart`. A savepoint that is not `kept` belongs to the new life."""
     storage, system = before.storage, before.system
-    where = f"rayshot.restore({storage!r}, system={system!r}, snapshot='{savepoint}')"
+    where = f"rayshot.restore({system!r}, storage={storage!r}, snapshot='{savepoint}')"
     try:
         return bring_back(
             storage,
@@ -47,7 +47,7 @@ def go_on_from(
             Choice(lambda view: view.snapshot(savepoint), pin_of(open_store(storage), system, before.incarnation)),
             fitting,
             claim=None if kept else CLAIM,
-            config=configs[0],
+            snapshots=configs[0],
             failure=configs[1],
             trace=before.trace,
             loops=before.loops,

@@ -18,6 +18,7 @@ from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.opening.from_snapshot import Choice, Fitting, bring_back
 from rayshot.runtime.opening.init import ATTACH_S, attach_to
+from rayshot.runtime.opening.shape import in_one_shape
 from rayshot.runtime.opening.start import (
     await_start,
     check_arguments,
@@ -38,12 +39,13 @@ log = logging.getLogger("rayshot")
 PIN = "RAYSHOT_RESTORE_SNAPSHOT"
 
 
+@in_one_shape
 def resume(
     name: str,
     *,
     storage: str | os.PathLike[str],
     begin: Callable[[System], object],
-    snapshot: SnapshotConfig | None = None,
+    snapshots: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
     takeover: bool = False,
@@ -71,7 +73,7 @@ def resume(
             system runs. If `begin` raises, or its program dies, nothing is left, and the next `resume` calls it again.
             Programs that attach meanwhile wait. If no actor lives after `begin`, because all constructors failed, a
             warning says so.
-        snapshot: as for `rayshot.init`, also where the system is restored.
+        snapshots: as for `rayshot.init`, also where the system is restored.
         failure: as for `rayshot.init`, also where the system is restored.
         trace: as for `rayshot.init`, also where the system is restored.
         takeover: True goes on even if a life of the system may still run in another cluster; that life is fenced out.
@@ -90,7 +92,7 @@ def resume(
         ConfigError, NoAnswer, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed, SystemRecovering: as for
             `rayshot.init` and `rayshot.restore`. All errors that `begin` raises.
     """
-    check_arguments(name, snapshot, failure, trace, loops)
+    check_arguments(name, snapshots, failure, trace, loops)
     seed = draw_hash_seed(hash_seed)
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
@@ -118,7 +120,7 @@ def resume(
                 _choice(store, pin),
                 Fitting(allow_unsigned, rename_classes, skip_missing_classes, options),
                 claim=None,  # otherwise retention would keep one snapshot for each start of the program
-                config=snapshot,
+                snapshots=snapshots,
                 failure=failure,
                 trace=trace,
                 loops=loops,
@@ -127,7 +129,7 @@ def resume(
         make_room(name)
         keyring = load_keyring(local=is_local(location))
         failure = failure or FailureConfig()
-        configs = failure.snapshots(snapshot), failure
+        configs = failure.snapshots(snapshots), failure
         of = name, location, keyring.names, *configs, trace
         settings = SystemSettings(*of, beginning=True, hash_seed=seed, loops=loops)
         return _begin(System(start(settings, keyring)), begin)

@@ -46,12 +46,12 @@ def check_no_actor() -> None:
 
 
 def check_arguments(
-    name: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace, loops: object
+    name: str, snapshots: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace, loops: object
 ) -> None:
     """Check what `init` and `resume` take alike. Raises ConfigError, also in an actor's process."""
     check_no_actor()
     check_name(name, "a system")
-    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
+    check_config(snapshots or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
     check_trace(trace)
     check_loops(loops)

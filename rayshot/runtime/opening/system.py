@@ -447,11 +447,11 @@ class System:
 
         return watch(self.snapshot, asked, interval_s, within_s, stop)
 
-    def configure(self, snapshot: SnapshotConfig) -> None:
+    def configure(self, snapshots: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on. Raises SystemDown if the system takes no snapshots any more."""
-        check_config(snapshot, SnapshotConfig)
+        check_config(snapshots, SnapshotConfig)
         self._client.check_running()
-        self._client.ask("configure", snapshot)
+        self._client.ask("configure", snapshots)
 
     def config(self) -> SnapshotConfig:
         """When snapshots are taken now, and which are kept."""

@@ -161,7 +161,7 @@ class Stop:
             )
         if self.actor is None:
             return SystemStopped(f"system {self.system!r} was stopped: {self.text}", system=self.system)
-        restore = f"Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})"
+        restore = f"Go back to its last snapshot with rayshot.restore({self.system!r}, storage={self.storage!r})"
         return ActorDied(
             f"actor {self.actor!r} of system {self.system!r} died ({self.detail}); the system takes no messages "
             f"any more. {self.way or restore}",

@@ -1,0 +1,90 @@
+"""The one shape of the calls that begin a system, go on with it, go back, and find it.
+
+The name comes first, and the storage by its word. `snapshot` is a snapshot, `snapshots` says when they are taken. A
+call that has it otherwise, as calls of earlier versions had, is refused with the line to write instead.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from rayshot.errors import ConfigError
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.protocol.identity import SnapshotId
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_ORDER = ("storage", "address", "begin", "snapshot", "snapshots")
+"""Words that come first in a line, in this order."""
+_SNAPSHOTS = {"snapshot", "snapshots"}
+_BOTH = 2
+
+
+def in_one_shape(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function refuse calls of another shape with a ConfigError that has the line to write."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        verb = function.__name__
+        meant = _meant(verb, list(args), dict(kwargs))
+        if meant != (list(args), dict(kwargs)):
+            words = "`snapshot` is one to go back to, `snapshots` says when they are taken. "
+            raise ConfigError(
+                f"rayshot.{verb} takes the name of the system first, and all else by its word. "
+                f"{words if meant[1].keys() & _SNAPSHOTS else ''}Write {_line(verb, *meant)}"
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _meant(verb: str, args: list[Any], given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of the call that the user means; equal to his own if their shape is right."""
+    given = dict(given)
+    if isinstance(given.get("snapshot"), SnapshotConfig):
+        given["snapshots"] = given.pop("snapshot")
+    if verb == "restore":
+        args = _meant_to_restore(args, given)
+    elif verb == "attach":
+        given.pop("storage", None)  # a system that runs knows its own
+    if len(args) == _BOTH:
+        given.setdefault("address" if verb == "attach" else "storage", args[-1])
+        args = args[:-1]
+    return args, given
+
+
+def _meant_to_restore(args: list[Any], given: dict[str, Any]) -> list[Any]:
+    if "config" in given:
+        given["snapshots"] = given.pop("config")
+    if isinstance(given.get("snapshots"), str | SnapshotId):
+        given["snapshot"] = given.pop("snapshots")
+    if "system" in given:
+        name = given.pop("system")
+        given.setdefault("storage", args[0] if args else ...)
+        return [] if name is None else [name]
+    if len(args) == 1 and "storage" not in given:
+        is_name = isinstance(args[0], str) and "/" not in args[0] and not os.path.isdir(args[0])  # noqa: PTH112
+        given["storage"] = ... if is_name else args[0]
+        return args if is_name else []
+    return args
+
+
+def _line(verb: str, args: list[Any], given: Mapping[str, Any]) -> str:
+    words = [*(word for word in _ORDER if word in given), *(word for word in given if word not in _ORDER)]
+    return f"rayshot.{verb}({', '.join([*map(_shown, args), *(f'{word}={_shown(given[word])}' for word in words)])})"
+
+
+def _shown(value: Any) -> str:
+    """A value as a program writes it."""
+    if value is ...:
+        return "..."
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
+    if isinstance(value, SnapshotId):
+        return repr(str(value))
+    if isinstance(value, SnapshotConfig | FailureConfig):
+        chosen = [one.name for one in fields(value) if getattr(value, one.name) != one.default]
+        return f"rayshot.{type(value).__name__}({', '.join(f'{name}={getattr(value, name)!r}' for name in chosen)})"
+    return str(getattr(value, "__name__", None) or repr(value))
