@@ -12,7 +12,7 @@ from rayshot.model.handle import ActorHandle, no_graphs, with_class
 from rayshot.model.methods import warn_of_turns
 from rayshot.model.options import check_options
 from rayshot.model.parameters import parameters_of
-from rayshot.model.port import Port, process_port
+from rayshot.model.port import Port, spawning_port, system_name
 from rayshot.model.specification import ActorSpecification, check_class, check_concurrency, is_imported, user_class_of
 from rayshot.model.versions import GIVEN, check_version, declaration, options_of
 from rayshot.protocol.identity import check_actor_name
@@ -30,7 +30,11 @@ class ActorClass(type):
     remote: Callable[..., ActorHandle]
     """Make an actor of this class; the arguments go to its constructor. Returns its handle at once."""
     options: "Callable[..., _Spawner]"
-    """Options for one actor: `name` (a text of one line, see `check_actor_name`), `capture`, `on_error`, Ray's."""
+    """Options for one actor: `name` (a text of one line), `system`, `capture`, `on_error`, Ray's.
+
+    `system` is the system that the actor is to belong to, or its name. A program that has only one, an actor, and a
+    `with` block of a system need not say it.
+    """
     bind: Callable[..., NoReturn]
     """Refuse to make a node of a Ray graph."""
 
@@ -45,15 +49,26 @@ class _Spawner:
     States may hold one, and name the class and its fields: keep them.
     """
 
+    _system: str | None = None  # states of before lack it
+
     def __init__(
-        self, actor_class: type, options: Mapping[str, Any], name: str | None, *, get_if_exists: bool = False
+        self,
+        actor_class: type,
+        options: Mapping[str, Any],
+        name: str | None,
+        *,
+        get_if_exists: bool = False,
+        system: str | None = None,
     ) -> None:
         self._class = actor_class
         self._options = options
         self._name = name
         self._get_if_exists = get_if_exists
+        self._system = system
 
-    def options(self, *, name: str | None = None, get_if_exists: bool = False, **options: Any) -> "_Spawner":
+    def options(
+        self, *, name: str | None = None, get_if_exists: bool = False, system: object = None, **options: Any
+    ) -> "_Spawner":
         if name is not None:
             check_actor_name(name)
         name = name or self._name
@@ -61,12 +76,13 @@ class _Spawner:
             raise ConfigError("get_if_exists=True: give the name too, Class.options(name=..., get_if_exists=True)")
         checked = {**self._options, **check_options(options)}
         check_concurrency(self._class, checked)
-        return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
+        where = self._system if system is None else system_name(system)
+        return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists, system=where)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         user_class = self._class
         specification = ActorSpecification.of(user_class, self._options)
-        port = process_port()
+        port = spawning_port(self._system)
         if self._get_if_exists and (found := self._find(port)) is not None:
             return found
         parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}.remote(...)", args, kwargs)

@@ -4,10 +4,12 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from rayshot.errors import ConfigError
 from rayshot.format.codec import Codec
 from rayshot.model.calls import Question, Unanswered
 from rayshot.model.owed_answers import AnswerPort
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import check_name
 
 
 class OutPort(Protocol):
@@ -138,6 +140,29 @@ def find_port() -> Port | None:
     if port is not None:
         return port
     return _find_port[0]() if _find_port else None
+
+
+def spawning_port(system: str | None) -> Port:
+    """The port with which this process makes a new actor of `system`; None for the one that is meant without a name.
+
+    Raises ConfigError in an actor for another system than its own, and in a program that has several systems and names
+    none. Also raises as `process_port`.
+    """
+    port = process_port(system)
+    if system is not None and port.system != system:
+        raise ConfigError(
+            f"actors that are made here belong to system {port.system!r}, and not to {system!r}: leave `system` out, "
+            "or let a program make them"
+        )
+    return port
+
+
+def system_name(system: object) -> str:
+    """The name of a system that is given as such, or by its name. Raises ConfigError for anything else."""
+    name = getattr(system, "name", system)
+    if not isinstance(name, str):
+        raise ConfigError(f"system={system!r}: give a system, or its name")
+    return check_name(name, "a system")
 
 
 def process_port(system: str | None = None) -> Port:

@@ -1,6 +1,7 @@
 """Globals of rayshot's modules that mean "this process": each process of the fake has its own."""
 
 from collections import deque
+from contextvars import ContextVar
 from weakref import WeakSet
 
 from rayshot.model import port
@@ -18,6 +19,8 @@ _MADE = (
     (functions, "_hosts", set),
     (ports, "_lock", Lock),
     (ports, "_begun", list),
+    (ports, "_several", list),
+    (ports, "_inside", lambda: ContextVar("inside", default=None)),
     (ports, "_attached", dict),
     (ports, "_attaching", dict),
     (ports, "_heard", lambda: deque(maxlen=64)),

@@ -11,7 +11,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ActorExited, NoAnswer, SystemDown, SystemStopped
+from rayshot.errors import ActorExited, ConfigError, NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.coordinator import driver_watch
 from rayshot.runtime.door import notes
@@ -268,7 +268,7 @@ def test_a_plain_task_that_makes_an_actor_must_know_of_which_system(new_system):
         ray.get(make.remote())
     new_system("first")
     new_system("second")
-    with pytest.raises(SystemStopped, match="In this cluster run first, second"):
+    with pytest.raises(ConfigError, match=r"the systems first, second: say which, as in Class\.options\(system='first'"):
         ray.get(make.remote())
 
 

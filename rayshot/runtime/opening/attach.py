@@ -39,7 +39,7 @@ def attach(name: str | None = None, *, address: str | None = None, as_: str | No
     """Attach to a running system, from any process of the cluster. Creates nothing, and needs no storage and no keys.
 
     Connects to Ray if this process is not connected, but never starts a cluster. Waits while another program begins or
-    restores the system. Actors that this driver makes from now on belong to this system, as after `rayshot.init`.
+    restores the system. In which system `Class.remote()` makes its actor from now on, `rayshot.init` says.
 
     Args:
         name: the system's name; None for the only system that runs in the cluster.

@@ -47,8 +47,9 @@ def init(
 ) -> System:
     """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
 
-    Actors that this driver makes from now on belong to this system, until the driver shuts it down or begins or
-    restores another one.
+    `Class.remote()` makes an actor of this system, as long as the driver begins no other one beside it. Then it raises
+    a ConfigError, also behind the shutdown of one of them, unless `Class.options(system=...)` or a `with` block of a
+    system says which one is meant.
 
     Args:
         name: letters, digits, `_`, `.`, `-`.

@@ -4,6 +4,11 @@ Programs begin, restore and attach to systems by `rayshot.init` and similar func
 not called them. There the first use of a handle attaches the process to the handle's system, and waits while that is
 being restored. The first `Class.remote()` attaches it to the only system that runs.
 
+A program may have several systems. `Class.remote()` never chooses one of them: it makes its actor in the system that
+`Class.options(system=...)` names, else in that of the innermost `with` block, else in the only one. A program that
+begins a system while it has another one has several, also when it has shut all but one down: whoever reads the line
+`Class.remote()` cannot see that. It has one again when it begins one while it has none.
+
 A program that calls `ray.shutdown()` and then `ray.init()` has left its cluster, even if it joins the same one again.
 The handles of Ray's actors that it had before do not work any more, and if it passes one on, Ray ends its process. So
 all its ports are closed then.
@@ -13,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from rayshot.errors import ConfigError, SystemRecovering, SystemStopped
@@ -25,16 +31,16 @@ from rayshot.runtime.driver.session import RAY_LEFT
 from rayshot.runtime.driver.subscription import Subscription
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S, get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
-from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.states import LOADING, STATES
 
 _lock = threading.Lock()
 """Covers what follows. Nobody waits for Ray under it, as all threads that make actors need it."""
 _begun: list[DriverPort] = []
-"""The program's systems that are not shut down; at least one stays, unless the program leaves the cluster.
-
-`Class.remote()` makes an actor in the last one.
-"""
+"""The program's systems that are not shut down; at least one stays, unless the program leaves the cluster."""
+_several: list[str] = []
+"""The names of the systems that the program has begun since it had none; it says itself in which it makes an actor."""
+_inside: ContextVar[str | None] = ContextVar("inside", default=None)
+"""The system of the innermost `with` block."""
 _attached: dict[str, DriverPort] = {}
 """Ports that were attached without a call of `rayshot.init`, by the system's name."""
 _attaching: dict[str, threading.Lock] = {}
@@ -47,7 +53,7 @@ JOIN_S = 1.0
 
 
 def begin(identity: HostIdentity, label: str = "") -> DriverPort:
-    """The port of a system that the program begins, restores or attaches to; its actors are made there from now on.
+    """The port of a system that the program begins, restores or attaches to.
 
     `label` is the name under which it attaches, if any. Raises ConfigError if this process is a driver already then.
     """
@@ -59,6 +65,10 @@ def begin(identity: HostIdentity, label: str = "") -> DriverPort:
                 if port is None or port.life.identity.life != identity.life:
                     port = _new_port(identity, label)
                 _attached.pop(identity.system, None)
+                if all(one.down is not None for one in _begun):
+                    _several.clear()
+                if port.system not in _several:
+                    _several.append(port.system)
                 _begun[:] = [*(one for one in _begun if one.down is None and one.system != port.system), port]
                 _tell_news(port)
                 return port
@@ -71,7 +81,7 @@ def begin(identity: HostIdentity, label: str = "") -> DriverPort:
 
 
 def shut(port: DriverPort) -> None:
-    """The program shut this system down: it makes its next actors in the system that it began before."""
+    """The program shut this system down."""
     with _lock:
         _begun[:] = [other for other in _begun if other is not port] or [port]
 
@@ -81,17 +91,36 @@ def give_up(port: DriverPort, why: str) -> None:
     port.close(SystemStopped(why, system=port.system))
     with _lock:
         _begun[:] = [other for other in _begun if other is not port]
+        _several[:] = [name for name in _several if any(name == other.system for other in _begun)]
     port.session.liveness.end()
+
+
+def enter(system: str) -> str | None:
+    """From now on new actors are made in this system, in this thread or task. Returns what `leave` takes."""
+    before = _inside.get()
+    _inside.set(system)
+    return before
+
+
+def leave(before: str | None) -> None:
+    """The block that `enter` began is over."""
+    _inside.set(before)
 
 
 def driver_port(system: str | None = None) -> DriverPort:
     """The port for a handle of `system`; if that is None, for a new actor. A port that is down says why when used.
 
-    Raises SystemStopped if no system runs, or several run and none can be chosen; NoAnswer, SystemRecovering.
+    Raises ConfigError if a new actor may be meant for several systems; SystemStopped if no system runs; NoAnswer,
+    SystemRecovering.
     """
     with _lock:
-        begun, attached = list(_begun), list(_attached.values())
+        begun, attached, several = list(_begun), list(_attached.values()), list(_several)
     if system is None:
+        system = _inside.get()
+    if system is None:
+        if len(several) > 1:
+            down = {port.system for port in begun if port.down is None}
+            raise _unclear([name if name in down else f"{name} (shut down)" for name in several])
         if begun:
             return begun[-1]
         there = [port for port in attached if port.down is None and port.session.has_coordinator]
@@ -112,11 +141,20 @@ def _only_system(names: list[str]) -> str:
     """The only one of these systems. If `names` is empty: the only system that runs in this cluster."""
     if not names and door.is_joined():
         names = running_systems()
-    if len(names) == 1:
+    if len(names) > 1:
+        raise _unclear(names)
+    if names:
         return names[0]
-    raise SystemStopped(
-        "this process belongs to no rayshot system; call rayshot.init(name, storage=...) first"
-        + (f". In this cluster run {some_names(names)}" if names else "")
+    raise SystemStopped("this process belongs to no rayshot system; call rayshot.init(name, storage=...) first")
+
+
+def _unclear(names: list[str]) -> ConfigError:
+    """The error for a new actor that may be meant for each of several systems."""
+    return ConfigError(
+        f"a new actor may be meant for any of the systems {', '.join(names)}: say which, as in "
+        f"Class.options(system={names[0].partition(' ')[0]!r}).remote(...), or make it inside a `with` block of its "
+        "system, which shuts that down at its end",
+        systems=names,
     )
 
 
@@ -197,6 +235,7 @@ def _leave() -> None:
     with _lock:
         ports = [*_begun, *_attached.values()]
         _begun.clear()
+        _several.clear()
         _attached.clear()
         _attaching.clear()
     for port in ports:

@@ -10,20 +10,8 @@ from math import inf
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rayshot.errors import (
-    ActorNotFound,
-    ConfigError,
-    SnapshotAborted,
-    SystemDown,
-    SystemRecovering,
-    SystemStopped,
-)
-from rayshot.model.configuration import (
-    SnapshotConfig,
-    check_config,
-    check_label,
-    check_mode,
-)
+from rayshot.errors import ActorNotFound, ConfigError, SnapshotAborted, SystemDown, SystemRecovering, SystemStopped
+from rayshot.model.configuration import SnapshotConfig, check_config, check_label, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle
@@ -64,7 +52,7 @@ BEGIN_S = 300.0
 class System:
     """A running system: make it with `rayshot.init` or `rayshot.restore`.
 
-    As a context manager it shuts the system down at the end.
+    As a context manager it shuts the system down at the end, and `Class.remote()` inside makes its actors here.
     """
 
     def __init__(self, identity: HostIdentity, label: str = "") -> None:
@@ -73,6 +61,7 @@ class System:
         self._port = ports.begin(identity, label)
         self._client = CoordinatorClient(identity, self._port.session, self._port.maker)
         self._next: System | None = None
+        self._outer: list[str | None] = []
         try:
             self._told = enroll(self._client) if label else {}
         except BaseException as error:
@@ -80,11 +69,13 @@ class System:
             raise
 
     def __enter__(self) -> Self:
+        self._outer.append(ports.enter(self.name))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        ports.leave(self._outer.pop())
         self.latest.shutdown()
 
     @property
