@@ -268,7 +268,9 @@ def test_a_plain_task_that_makes_an_actor_must_know_of_which_system(new_system):
         ray.get(make.remote())
     new_system("first")
     new_system("second")
-    with pytest.raises(ConfigError, match=r"the systems first, second: say which, as in Class\.options\(system='first'"):
+    with pytest.raises(
+        ConfigError, match=r"the systems first, second: say which, as in Class\.options\(system='first'"
+    ):
         ray.get(make.remote())
 
 

@@ -145,3 +145,22 @@ def test_no_stored_pickle_names_the_copy_of_cloudpickle_that_ray_has(storage):
     stored = [snapshot.read(blob) for blob in blobs if blob is not None]
     assert sum(b"cloudpickle.cloudpickle" in one for one in stored) > 5
     assert not [one for one in stored if b"ray.cloudpickle" in one]
+
+
+def test_who_goes_on_with_a_system_whose_classes_were_edited_is_told_that_it_runs_the_old_code(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("edited.py")), str(tmp_path)],
+        capture_output=True, text=True, timeout=240, check=False, env=os.environ | search_path(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    quiet, given = zip(*(said[when] for when in ("begun", "nothing", "restart")), strict=True)
+    assert (quiet, given) == (([], [], []), ([1, 1], [1, 1], [2, 2]))
+    (account,), given = said["class of the program"]
+    assert account == (
+        "system 'notebook' runs with another code of class Account than this program has: alice, bob. Its actors go on "
+        "with theirs. system.restart() stops the system with a savepoint and goes on from it with this program's code"
+    )
+    assert given == [1, 1]
+    warned, given = said["both"]
+    assert (warned[0], "another code of class Book" in warned[1], given) == (account, True, [1, 1])

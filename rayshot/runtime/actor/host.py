@@ -12,7 +12,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle, SystemRecovering
-from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.events import (
@@ -238,10 +237,7 @@ class Host(Answering):
         """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
         self._look_at_handler()
         cell = self._process.cell
-        specification, user_class = cell.specification, type(cell.instance)
-        if specification is None:
-            return None
-        return ActorOffer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
+        return None if cell.specification is None else ActorOffer.of(cell.specification, type(cell.instance))
 
     @order
     def begin(

@@ -22,6 +22,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.opening.from_snapshot import Choice, Fitting, bring_back
+from rayshot.runtime.opening.old_code import warn_of_old_code
 from rayshot.runtime.opening.shape import in_one_shape
 from rayshot.runtime.opening.start import await_start, check_arguments, identify, is_local, locate, start
 from rayshot.runtime.opening.system import System
@@ -196,4 +197,6 @@ def attach_to(name: str, coordinator: Any, location: str | None = None, label: s
     system = System(identity, label if state != STOPPED else "")
     if state == STOPPED:
         system.learn_why_stopped()
+    else:
+        warn_of_old_code(identity)
     return system

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
+from rayshot.model.class_code import digest_of_code
 from rayshot.model.configuration import KEPT, Loops, Trace
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.methods import silent_methods
+from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.concluding import ConclusionId
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import Caution
@@ -55,11 +58,21 @@ class HostIdentity:
 
 
 class ActorOffer(NamedTuple):
-    """What senders must know about an actor's class and options."""
+    """What senders must know about an actor's class and options.
+
+    `code`: module and qualified name of the class, and the digest of its code in the actor's process.
+    """
 
     methods: frozenset[str]
     silent: frozenset[str]
     calls_max: int | None
+    code: tuple[str, str, str] | None = None
+
+    @classmethod
+    def of(cls, specification: ActorSpecification, user_class: type) -> Self:
+        """The offer of an actor, in its process."""
+        code = specification.class_module, specification.class_name, digest_of_code(user_class)
+        return cls(frozenset(specification.methods), silent_methods(user_class), specification.calls_max, code)
 
 
 @dataclass(frozen=True, slots=True)
