@@ -47,7 +47,7 @@ def test_with_several_one_must_be_named_also_behind_the_end_of_all_but_one(bank,
         if one.name in ended:
             one.shutdown()
     with pytest.raises(
-        ConfigError, match="any of the systems bank.*, shop.*: say which, as in Class.options"
+        ConfigError, match=r"any of the systems bank.*, shop.*: say which, as in Class\.options"
     ) as raised:
         Account.remote(1)
     assert [name for name in ("bank", "shop") if f"{name} (shut down)" in raised.value.message] == list(ended)

@@ -25,9 +25,8 @@ OLD = [
     (
         "restore",
         ("shots",),
-        {"failure": STOPS, "snapshot": FIRST, "system": "bank"},
-        "rayshot.restore('bank', storage='shots', snapshot='1-coordinator-1', "
-        "failure=rayshot.FailureConfig(scope='stop'))",
+        {"snapshot": FIRST, "failure": STOPS, "system": "bank"},
+        f"rayshot.restore('bank', storage='shots', snapshot='{FIRST}', failure=rayshot.FailureConfig(scope='stop'))",
     ),
     ("restore", (), {"storage": "shots", "system": "bank"}, "rayshot.restore('bank', storage='shots')"),
     ("restore", ("bank", "shots"), {}, "rayshot.restore('bank', storage='shots')"),
