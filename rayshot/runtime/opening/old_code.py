@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable
 from itertools import islice
 
-from rayshot.model.class_code import digest_of_code
 from rayshot.model.specification import user_class_of
 from rayshot.runtime.door import door
+from rayshot.runtime.wire.class_code import digest_of_code
 from rayshot.runtime.wire.host_identity import ActorOffer, HostIdentity
 from rayshot.runtime.wire.initiation import some_names
 
@@ -52,9 +52,10 @@ def warn_of_old_code(identity: HostIdentity) -> None:
 def _code(ref: object) -> tuple[str, str, str] | None:
     """What the answer of an actor says of its class; None from one that died, or is not born yet."""
     try:
-        offer: ActorOffer | None = door.get(ref)
+        offer = door.get(ref)
     except door.CallFailed:
         return None
+    assert offer is None or isinstance(offer, ActorOffer)
     return None if offer is None else offer.code
 
 

@@ -30,6 +30,7 @@ def in_one_shape(function: Callable[P, R]) -> Callable[P, R]:
         verb = function.__name__
         meant = _meant(verb, list(args), dict(kwargs))
         if meant != (list(args), dict(kwargs)):
+            assert _meant(verb, *meant) == meant, "the line to write would be refused too"
             words = "`snapshot` is one to go back to, `snapshots` says when they are taken. "
             raise ConfigError(
                 f"rayshot.{verb} takes the name of the system first, and all else by its word. "

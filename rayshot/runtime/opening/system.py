@@ -75,6 +75,7 @@ class System:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._outer, "a block ends that did not begin"
         ports.leave(self._outer.pop())
         self.latest.shutdown()
 

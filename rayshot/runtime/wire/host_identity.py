@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Self
 
 from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
-from rayshot.model.class_code import digest_of_code
 from rayshot.model.configuration import KEPT, Loops, Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.methods import silent_methods
@@ -16,6 +15,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import Caution
 from rayshot.runtime.door.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
+from rayshot.runtime.wire.class_code import digest_of_code
 
 CALLS_AT_ONCE = 8
 """Calls of drivers that may wait for their outcomes at one actor at a time. More threads cost each call more."""

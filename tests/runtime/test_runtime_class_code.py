@@ -5,7 +5,7 @@ import sys
 
 import cloudpickle
 
-from rayshot.model.class_code import digest_of_code
+from rayshot.runtime.wire.class_code import digest_of_code
 from tests.processes import search_path
 
 FIRST = '''
@@ -62,7 +62,7 @@ def test_each_edit_gives_another_digest():
 def test_a_class_by_value_has_its_digest_in_each_process_whatever_its_hash_seed():
     pickled = cloudpickle.dumps(account(FIRST))
     program = (
-        "import pickle, sys; from rayshot.model.class_code import digest_of_code; "
+        "import pickle, sys; from rayshot.runtime.wire.class_code import digest_of_code; "
         "print(digest_of_code(pickle.loads(sys.stdin.buffer.read())))"
     )
     for seed in ("1", "2"):
