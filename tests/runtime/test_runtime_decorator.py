@@ -98,11 +98,17 @@ def restored_after_shutdown(made, system):
     return made[-1]
 
 
-def test_actors_belong_to_the_system_that_was_begun_last_and_is_not_shut_down(new_system, tmp_path):
+def test_an_actor_belongs_to_the_system_that_is_named_and_none_is_chosen_behind_the_end_of_another(
+    new_system, tmp_path
+):
     first, second = (new_system(name, storage=tmp_path / name) for name in ("first", "second"))
-    RayUnder.options(name="of-second").remote(1)
+    RayUnder.options(name="of-second", system="second").remote(1)
+    assert list(second.actors()) == ["of-second"]
     second.shutdown()
-    assert ray.get(RayUnder.options(name="of-first").remote(1).read.remote()) == 1
+    for under in (RayUnder, RayUnder.options(name="nobody")):
+        with pytest.raises(ConfigError, match=r"any of the systems first, second \(shut down\): say which"):
+            under.remote(1)
+    assert ray.get(RayUnder.options(name="of-first", system=first).remote(1).read.remote()) == 1
     assert list(first.actors()) == ["of-first"]
 
 

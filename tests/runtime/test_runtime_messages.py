@@ -222,8 +222,8 @@ def test_actors_make_actors(system):
 def test_a_handle_of_another_system_is_refused(new_system):
     new_system("first")
     alice = Account.options(name="alice").remote(1)
-    new_system("second")
-    bob = Account.options(name="bob").remote(1)
+    second = new_system("second")
+    bob = Account.options(name="bob", system=second).remote(1)
     with pytest.raises(StaleHandle, match="first"):
         bob.transfer.tell(alice, 1)
     with pytest.raises(StaleHandle, match="first"):
