@@ -102,7 +102,7 @@ def test_an_actor_belongs_to_the_system_that_is_named_and_none_is_chosen_behind_
     new_system, tmp_path
 ):
     first, second = (new_system(name, storage=tmp_path / name) for name in ("first", "second"))
-    RayUnder.options(name="of-second", system="second").remote(1)
+    assert ray.get(RayUnder.options(name="of-second", system="second").remote(1).read.remote()) == 1
     assert list(second.actors()) == ["of-second"]
     second.shutdown()
     for under in (RayUnder, RayUnder.options(name="nobody")):
