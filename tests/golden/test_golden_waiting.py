@@ -44,7 +44,7 @@ def test_all_its_states_come_back_in_a_drill(kept):
 @pytest.mark.ray
 def test_on_ray_the_loop_takes_the_next_item_and_those_who_waited_go_on(cluster, kept, tmp_path):
     shutil.copytree(HERE / kept, tmp_path / "shots")
-    with rayshot.restore(tmp_path / "shots") as system:
+    with rayshot.restore(storage=tmp_path / "shots") as system:
         queue, worker, gate, keeper = (system.get_actor(name) for name in ("queue", "worker", "gate", "keeper"))
         ray.get([queue.put.remote(item) for item in (4, None)])
         assert ray.get(worker.look.remote()) == [1, 2, 3, 4]
