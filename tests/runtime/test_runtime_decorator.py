@@ -16,7 +16,7 @@ PATIENCE_S = 5.0
 
 def subclass():
     """For a test of its own: what it decorates stays decorated."""
-    return type("Subclass", (Plain,), {})
+    return type("Subclass", (Plain,), {"__module__": "__main__"})  # workers get it by value
 
 
 def cpus(handle):
