@@ -12,6 +12,8 @@ class RayshotError(Exception):
     """Root of all errors that rayshot raises on purpose."""
 
     kind: ClassVar[str] = "error"
+    page: ClassVar[str] = "errors"
+    """The place in the documentation that says what to do: `rayshot help` shows it."""
 
     def __init__(self, message: str, **evidence: Any) -> None:
         super().__init__(message)
@@ -37,6 +39,8 @@ class RayshotError(Exception):
     def __init_subclass__(cls) -> None:
         # The kind follows from the name, so that no two classes can share one by a slip of the pen.
         cls.kind = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+        if cls.__module__ == __name__:  # a class elsewhere is one case of its base
+            cls.page = f"errors#{cls.kind}"
 
 
 def _rebuild(cls: type[RayshotError], message: str, evidence: dict[str, Any]) -> RayshotError:
@@ -393,6 +397,13 @@ class StepsExhausted(UsageError):
 
 class ScheduleFailed(RayshotError, AssertionError):
     """A test's check of its actors fails in one schedule; `evidence` has its seed and choices."""
+
+
+# The command waits no longer. --------------------------------------------------------------------------------------
+
+
+class Interrupted(RayshotError):
+    """The user pressed Ctrl-C at the command line."""
 
 
 # Warnings: the program can go on. ----------------------------------------------------------------------------------

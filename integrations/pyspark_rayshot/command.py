@@ -31,7 +31,7 @@ def main(
 ) -> None:
     """Keep the lake in the folder DST up to date with the snapshots in the storage SRC, until Ctrl-C.
 
-    Each snapshot is written once, however often this is killed and started again. See docs/pipeline.md.
+    Each snapshot is written once, however often this is killed and started again. See `rayshot help pipeline`.
     """
     console = Console(stderr=not sys.stdout.isatty())
     stop = threading.Event()

@@ -52,7 +52,7 @@ def pipeline(
     stop: threading.Event | None = None,
     **options: Any,
 ) -> Progress:
-    """Keep a lake up to date with the snapshots of a system: see docs/pipeline.md.
+    """Keep a lake up to date with the snapshots of a system: see `rayshot help pipeline`.
 
     Args:
         spark: a session of this process, as `local_session` gives.

@@ -24,7 +24,7 @@ where state.actor = history.actor and state.attribute = history.attribute order 
 
 
 def tables(spark: Any, path: str, **options: Any) -> list[str]:
-    """Make a temp view of each view in docs/spark.md, all of one moment, and SQL functions over them.
+    """Make a temp view of each view in `rayshot help spark`, all of one moment, and SQL functions over them.
 
     JSON columns become VARIANT, so that `state:orders[0].amount::long` reads into them. The views replace others with
     the same names in the session.

@@ -20,7 +20,7 @@ def verdicts(spark: Any, path: str, asked: Property, **options: Any) -> Any:
     """A DataFrame with the verdict of a property on each snapshot that exists now, one row for each.
 
     Its columns are those that every view has, and property, kind, holds, why, meaning, evidence, told: see
-    docs/properties.md. One task judges each snapshot.
+    `rayshot help properties`. One task judges each snapshot.
 
     Args:
         spark: a session, also one of Spark Connect.

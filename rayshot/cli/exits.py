@@ -13,8 +13,10 @@ from rayshot.cli.json_option import is_json_asked_for
 from rayshot.documents.words import printable
 from rayshot.errors import (
     ClusterUnreachable,
+    ConfigError,
     Damaged,
     Incompatible,
+    Interrupted,
     NoAnswer,
     NotFound,
     NotReady,
@@ -47,6 +49,9 @@ NOT_RUNNING = 22
 TIMED_OUT = 23
 INTERRUPTED = 130
 
+SHOWN_BY = "rayshot help"
+"""A message that names this names a page of its own."""
+
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
 differences; detect: it does not hold, or is unknown; drill: a state or message does not come back); 2 wrong use; 10 no
 such storage or system; 11 no such snapshot; 12 not signed by a trusted key; 13 the storage failed; 14 made by a newer
@@ -55,10 +60,6 @@ rayshot itself failed, which is a bug; 17 diff, detect: damaged or inconsistent;
 be tried to the end. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot was aborted; 22 the system is
 stopped, or not yet back; 23 timed out. 130 Ctrl-C. An error is one line on stderr; with --json stdout has {"error":
 {"kind": ..., "message": ...}} too, in the place of the document."""
-
-
-class Interrupted(RayshotError):
-    """The user pressed Ctrl-C."""
 
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
@@ -92,7 +93,9 @@ def fail(error: RayshotError, code: int | None = None) -> Never:
 
 def leave(error: RayshotError, code: int | None = None) -> Never:
     """Print `error` as one line on stderr, and leave with `code`, or with the error's own code if none is given."""
-    click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
+    says_it_all = type(error) in {UsageError, ConfigError} or f"{SHOWN_BY} " in error.message
+    page = "" if says_it_all else f" ({SHOWN_BY} {error.page})"
+    click.echo(f"error: {error.kind}: {printable(error.message)}{page}", err=True)
     raise click.exceptions.Exit(exit_code(error) if code is None else code) from error
 
 

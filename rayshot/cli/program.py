@@ -17,6 +17,7 @@ _HOMES = {
     "doctor": ("rayshot.cli.doctor", "doctor"),
     "drill": ("rayshot.cli.drill", "drill"),
     "gc": ("rayshot.cli.garbage_commands", "gc"),
+    "help": ("rayshot.cli.help", "help_"),
     "keygen": ("rayshot.cli.keygen", "keygen"),
     "list": ("rayshot.cli.commands", "list_"),
     "replay": ("rayshot.cli.replay", "replay"),
@@ -33,13 +34,30 @@ _HOMES = {
     "verify": ("rayshot.cli.verify", "verify"),
 }
 
+SECTIONS = {
+    "Start here": ("help", "demo", "doctor", "keygen"),
+    "Look at snapshots": ("list", "show", "topology", "trace", "diff", "report", "ui"),
+    "Prove snapshots, and try them": ("verify", "drill", "replay", "detect"),
+    "A system that runs": ("systems", "status", "snapshot", "savepoint", "stop", "configure"),
+    "Storage": ("copy", "delete", "gc"),
+}
+"""The commands as people look for them; each is in one section."""
+
 
 class Program(CommandGroup):
     """The group of all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own call
         """See click."""
-        return sorted(_HOMES)
+        return [name for names in SECTIONS.values() for name in names]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click, which has no sections."""
+        width = formatter.width - 6 - max(map(len, _HOMES))
+        for section, names in SECTIONS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            with formatter.section(section):
+                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """See click."""

@@ -15,11 +15,10 @@ import click
 
 from rayshot.cli.child_process import ask_apart
 from rayshot.cli.connection import Seconds, address_option, check_running, cluster, name_argument, system
-from rayshot.cli.exits import Interrupted
 from rayshot.cli.grid import Header, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.documents import words
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, Interrupted
 from rayshot.model.configuration import SnapshotConfig, check_label
 from rayshot.protocol.identity import MODES, STOP_THE_WORLD, Mode
 

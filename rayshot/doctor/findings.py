@@ -101,7 +101,9 @@ def _versions(seen: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _names(seen: ClusterFacts) -> Iterator[Diagnosis]:
     for lacked in seen.driver.lacks:
-        yield Diagnosis("missing in Ray", WARN, lacked, "install a newer Ray; docs/support.md says what each one lacks")
+        yield Diagnosis(
+            "missing in Ray", WARN, lacked, "install a newer Ray; `rayshot help support` says what each one lacks"
+        )
 
 
 def _storage(seen: ClusterFacts) -> Iterator[Diagnosis]:
@@ -109,7 +111,7 @@ def _storage(seen: ClusterFacts) -> Iterator[Diagnosis]:
         yield Diagnosis("storage", WARN, "not looked at", "give --storage, or set RAYSHOT_STORAGE")
         return
     if seen.storage_error:
-        yield Diagnosis("storage", FAIL, seen.storage_error, "docs/storage.md says what a storage must do")
+        yield Diagnosis("storage", FAIL, seen.storage_error, "`rayshot help storage` says what a storage must do")
         return
     bad = {node: facts.storage_error for node, facts in seen.nodes.items() if facts.storage_error}
     if bad:
@@ -129,7 +131,7 @@ def _keys(seen: ClusterFacts) -> Iterator[Diagnosis]:
     broken = {node: facts.key_error for node, facts in everybody.items() if facts.key_error}
     if broken:
         where = "; ".join(f"{node}: {why}" for node, why in broken.items())
-        yield Diagnosis("keys", FAIL, where, "docs/security.md says what a key looks like")
+        yield Diagnosis("keys", FAIL, where, "`rayshot help security` says what a key looks like")
         return
     own = seen.driver.keys
     shown = ", ".join(own)

@@ -19,7 +19,7 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
 
 def porting(line: str) -> str:
     """The place in the documentation that says what to write instead of an idiom of Ray's."""
-    return f"docs/porting.md#{line}"
+    return f"rayshot help porting#{line}"
 
 
 def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:

@@ -135,7 +135,7 @@ def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
 
     Raises:
         ConfigError: `migrate` cannot be called this way, or rayshot does not support an option of the class or method;
-            the message names the line of docs/porting.md that says what to write instead.
+            the message names the line of `rayshot help porting` that says what to write instead.
     """
     checked = check_options(options)
     check_version(version)

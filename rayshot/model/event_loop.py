@@ -140,7 +140,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self._warn_at = self._began + WARNING_FACTOR * ran
         log.warning(
             "%s began %.0f s ago and waits at %s; if it waits for another handler of its actor it waits for ever: "
-            "docs/porting.md#async",
+            "rayshot help porting#async",
             self._what,
             ran,
             place(main),
@@ -286,7 +286,7 @@ class Coroutines:
             "task was cancelled: a snapshot cuts between two handlers, and would hold half of what the task does. "
             "Await it in the handler (asyncio.gather, asyncio.TaskGroup), or do it later with "
             "rayshot.current().after(seconds, self.method). What a library keeps running needs a loop in a thread of "
-            "yours: docs/porting.md#async",
+            "yours: rayshot help porting#async",
             actor=self._name,
             tasks=tuple(left),
         )
@@ -295,7 +295,7 @@ class Coroutines:
         return WaitsForHandler(
             f"actor {self._name!r}: the handler waited for an event, a lock or a queue that only another handler "
             "of this actor could serve, and handlers run one at a time, to completion. Return, and continue in that "
-            "other handler: docs/porting.md#async",
+            "other handler: rayshot help porting#async",
             actor=self._name,
         )
 

@@ -1,6 +1,6 @@
 """Which methods of a class can be called, and which options `@ray.method` and `handle.method.options(...)` take.
 
-An option is refused at the place where the user gives it. The error names its line in the table of docs/porting.md.
+An option is refused at the place where the user gives it. The error names its line in `rayshot help porting`.
 """
 
 import inspect
@@ -33,7 +33,7 @@ _OPTIONS = {
 }
 """Options that are refused, each with the reason and the line of the table."""
 _TAKEN = frozenset({"num_returns", "max_task_retries", "name"})
-DURABLE_PAGE = "docs/healing.md#answers-that-are-durable"
+DURABLE_PAGE = "rayshot help healing#answers-that-are-durable"
 _OF_CALLS = frozenset({"durable"})
 """Options that only `handle.method.options(...)` takes: `check_durable` checks them."""
 _OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
@@ -205,7 +205,7 @@ def warn_of_turns(user_class: type, stacklevel: int) -> None:
         warnings.warn(
             f"{user_class.__qualname__} has async handlers ({listed}). They take turns: each runs to its end, with all "
             "that it awaits, before the next one of the same actor begins. One that waits for what another handler of "
-            "its actor brings, an event or an item of a queue, gets an error: docs/porting.md#async",
+            "its actor brings, an event or an item of a queue, gets an error: rayshot help porting#async",
             HandlersTakeTurns,
             stacklevel,
         )

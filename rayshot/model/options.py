@@ -45,7 +45,7 @@ _REFUSED = {
     "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
-"""Refused options, each with the reason and the line of the table in docs/porting.md."""
+"""Refused options, each with the reason and the line of the table in `rayshot help porting`."""
 _DEFAULTS = (
     ("lifetime", "non_detached"),
     ("placement_group", "default"),

@@ -23,7 +23,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     """Return the store at `url`.
 
     A folder or `file://<folder>`; `s3://`, `s3a://`, `gs://`, `az://`, `abfs://` or `abfss://` with a bucket, a folder
-    in it and options (docs/storage.md); `memory://<name>` inside this process.
+    in it and options (`rayshot help storage`); `memory://<name>` inside this process.
 
     Touches nothing: use `check` before writing. Raises ConfigError for an address that names no known kind of
     store; the message never repeats what may be a password in it.

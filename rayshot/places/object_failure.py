@@ -84,7 +84,7 @@ def _reason(text: str, status: int | None, code: str, address: Address) -> str:
     if status in _DENIED:
         return f"access is refused ({answer}); check {_CREDENTIALS[address.cloud]} and what they may do"
     if status == _NO_CONDITIONS:
-        return f"it has no conditional create ({answer}); read about allow_unfenced in docs/storage.md"
+        return f"it has no conditional create ({answer}); read about allow_unfenced: rayshot help storage"
     if status in _MOVED:
         return f"the bucket is elsewhere ({answer}); give its region in the address: ?region=..."
     if status is not None:

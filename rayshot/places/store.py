@@ -128,7 +128,7 @@ def prove_create_only(store: Store) -> None:
     if not kept:
         raise ConfigError(
             f"{store.url} overwrites objects that exist, so two coordinators could commit over each other; use "
-            "another storage, or read about allow_unfenced in docs/storage.md",
+            "another storage, or read about allow_unfenced: rayshot help storage",
             url=store.url,
         )
 

@@ -72,7 +72,7 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
     arguments, the sum is unknown too. A function finds these arguments in a message of the kind "create", whose method
     is `__init__`.
 
-    A value that is named like a secret is counted only if it is shown, see docs/security.md.
+    A value that is named like a secret is counted only if it is shown, see `rayshot help security`.
     """
     return Quantity(of_actor, of_message)
 

@@ -188,7 +188,7 @@ class SystemView:
         """The snapshots as a `rayshot.analysis.table.Table`: `table("messages", sender="alice").to_pandas()`.
 
         Args:
-            view: one of docs/spark.md.
+            view: one of `rayshot help spark`.
             options: those of the view, also in lower case with underscores: `show_secrets=True`.
 
         The call fixes which snapshots are read; rows are read when they are asked for. Raises ConfigError for options

@@ -139,7 +139,11 @@ def test_with_json_a_refusal_is_a_document_with_the_kind_of_the_error(shots: Pat
         assert (result.exit_code, plain.stdout) == (10, "")
         error = json.loads(result.stdout)["error"]
         assert error.keys() == {"kind", "message"}
-        assert result.stderr == plain.stderr == f"error: system_not_found: {error['message']}\n"
+        assert (
+            result.stderr
+            == plain.stderr
+            == (f"error: system_not_found: {error['message']} (rayshot help errors#system_not_found)\n")
+        )
 
 
 def test_with_json_damage_is_a_document_too(shots: Path) -> None:
@@ -165,7 +169,7 @@ def test_a_named_pipe_in_a_storage_keeps_no_command_waiting(shots: Path, what: s
     for command in (["list"], ["show"], ["verify", "--read-data"]):
         code, complaint = ended(*command, shots, stdout=subprocess.DEVNULL)
         assert code == (0 if (what, command) == ("chunk", ["list"]) else 1)
-        assert complaint == "" or complaint.endswith("is not a regular file; it is not read\n")
+        assert complaint == "" or complaint.endswith("it is not read (rayshot help errors#unsafe_path)\n")
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["savepoint", "bank"], ["stop", "--savepoint"]], ids=" ".join)

@@ -18,13 +18,13 @@ from tests.model.workloads import Account, Configured, Registered, Registry
 from tests.protocol.test_protocol_identity import NAMES
 
 REFUSED = [
-    ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
-    ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*docs/porting\.md#placement-options"),
-    ({"placement_group_bundle_index": 2}, r"docs/porting\.md#placement-options"),
-    ({"enable_task_events": True}, r"no calls.*docs/porting\.md#task-events"),
-    ({"fallback_strategy": [{}]}, r"docs/porting\.md#placement-options"),
-    ({"lifetime": "detached"}, r"as long as their system.*docs/porting\.md#detached"),
-    ({"namespace": "mine"}, r"live in their system.*docs/porting\.md#namespaces"),
+    ({"concurrency_groups": {"io": 2}}, r"one at a time.*rayshot help porting#concurrency-groups"),
+    ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*rayshot help porting#placement-options"),
+    ({"placement_group_bundle_index": 2}, r"rayshot help porting#placement-options"),
+    ({"enable_task_events": True}, r"no calls.*rayshot help porting#task-events"),
+    ({"fallback_strategy": [{}]}, r"rayshot help porting#placement-options"),
+    ({"lifetime": "detached"}, r"as long as their system.*rayshot help porting#detached"),
+    ({"namespace": "mine"}, r"live in their system.*rayshot help porting#namespaces"),
     ({"num_cpu": 1}, r"no option 'num_cpu'; .*num_cpus"),
     ({"capture": "copy"}, "'auto', 'fork', 'inline'"),
     ({"capture": None}, "'auto', 'fork', 'inline'"),
@@ -142,7 +142,7 @@ def test_a_name_that_cannot_be_one_is_refused_before_anything_is_made(world, nam
 @pytest.mark.parametrize("options", [{"max_restarts": 1}, {"max_restarts": -1, "max_task_retries": 3}], ids=repr)
 def test_options_for_actors_that_die_are_taken_with_one_warning(options, world):
     with pytest.warns(
-        UserWarning, match=r"not needed.*goes back to its last snapshot.*docs/porting\.md#max-restarts"
+        UserWarning, match=r"not needed.*goes back to its last snapshot.*rayshot help porting#max-restarts"
     ) as warned:
         made = rayshot.actor(**options)(plain_class())
     assert len(warned) == 1
@@ -163,7 +163,7 @@ def test_an_actor_that_is_there_already_is_taken_where_that_is_asked_for(world):
         assert made.options(num_cpus=1).remote(3).name == "alice"
     assert Account.options(name="bob", get_if_exists=True).remote(3).name == "bob"
     world.ended.add("carol")
-    with pytest.raises(NameTaken, match=r"'carol' has ended.*docs/porting\.md#name-again"):
+    with pytest.raises(NameTaken, match=r"'carol' has ended.*rayshot help porting#name-again"):
         Account.options(name="carol", get_if_exists=True).remote(3)
     assert [name for _, name, _, _ in world.spawned] == ["bob"]
     for asked in (lambda: Account.options(get_if_exists=True), lambda: rayshot.actor(get_if_exists=True)):
@@ -202,7 +202,7 @@ KINDS = [type("Generating", (), {"rows": kind(lambda *_: (yield 1))}) for kind i
 @pytest.mark.parametrize("user_class", [Generating, GeneratingAsynchronously, GeneratingByInheritance, *KINDS])
 def test_a_generator_is_refused_when_it_is_called_and_not_before(user_class, world):
     handle = rayshot.actor(user_class).remote()
-    with pytest.raises(UnknownMethod, match=r"no method 'rows'.*docs/porting\.md#generators"):
+    with pytest.raises(UnknownMethod, match=r"no method 'rows'.*rayshot help porting#generators"):
         handle.rows.remote()
     world.construct(user_class)
     world.receive(world.codec.call(1, world.codec.tell("rows", ())))
@@ -210,7 +210,7 @@ def test_a_generator_is_refused_when_it_is_called_and_not_before(user_class, wor
     assert not ok
     assert isinstance(error, ConfigError)
     assert re.search(
-        r"\.rows .*is a generator: .*return a list.*docs/porting\.md#generators", str(error), re.IGNORECASE
+        r"\.rows .*is a generator: .*return a list.*rayshot help porting#generators", str(error), re.IGNORECASE
     )
 
 
@@ -254,7 +254,7 @@ def test_a_generator_behind_a_decorator_is_refused_where_a_handler_returns_one(w
     for (_, _, error, ok), method in zip(refused, ("rows", "async_rows"), strict=True):
         assert not ok
         assert isinstance(error, ConfigError)
-        assert re.search(rf"\.{method} of actor 'alice' is a generator.*docs/porting\.md#generators", str(error))
+        assert re.search(rf"\.{method} of actor 'alice' is a generator.*rayshot help porting#generators", str(error))
     with pytest.raises(ConfigError, match="is a generator"):
         world.tell("rows")
 
@@ -289,7 +289,7 @@ def test_an_option_of_a_method_that_cannot_work_is_refused_where_it_is_asked_for
 
     for key, value in options.items():  # as @ray.method does
         setattr(read, f"__ray_{key.strip('_')}__", value)
-    reason = rf"read: {next(iter(options))}=.*docs/porting\.md#{line}"
+    reason = rf"read: {next(iter(options))}=.*rayshot help porting#{line}"
     with pytest.raises(ConfigError, match=reason):
         rayshot.actor(type("Asking", (), {"read": read}))
     with pytest.raises(ConfigError, match=reason):
@@ -345,7 +345,7 @@ def test_a_handle_takes_along_which_calls_return_nothing(world):
 @pytest.mark.acceptance("O7")
 def test_a_graph_of_rays_is_refused_with_what_to_write_instead(world):
     for bind in (Account.bind, Account.options(num_cpus=1).bind, world.handle("alice").deposit.bind):
-        with pytest.raises(ConfigError, match=r"bind\(\.\.\.\) .*docs/porting\.md#dag-bind"):
+        with pytest.raises(ConfigError, match=r"bind\(\.\.\.\) .*rayshot help porting#dag-bind"):
             bind(1)
 
 
@@ -365,7 +365,7 @@ def test_a_method_that_a_handle_hides_is_refused_at_decoration():
         def name(self):
             return "me"
 
-    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename.*docs/porting\.md#method-names"):
+    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename.*rayshot help porting#method-names"):
         rayshot.actor(Named)
 
 

@@ -336,7 +336,7 @@ def test_of_a_handler_that_may_be_woken_from_outside_a_warning_says_where_it_wai
     first, *more = [record.getMessage() for record in caplog.records]
     assert first.startswith(f"actor 'alice': handler Async.{method} began ")
     assert re.search(r"waits at .*test_model_event_loop\.py:\d+; if it waits for another handler", first)
-    assert "docs/porting.md#async" in first
+    assert "rayshot help porting#async" in first
     assert 1 <= len(more) < 10, "at growing intervals"
 
 
@@ -353,7 +353,7 @@ def test_coroutines_and_their_tasks_know_their_surroundings_and_threads_do_not(w
 
 def test_a_class_with_async_handlers_is_told_once_that_they_take_turns():
     with pytest.warns(
-        HandlersTakeTurns, match=r"Async has async handlers \(begin, .*take turns.*docs/porting\.md#async"
+        HandlersTakeTurns, match=r"Async has async handlers \(begin, .*take turns.*rayshot help porting#async"
     ) as told:
         rayshot.actor(Async)
     (warning,) = told

@@ -51,7 +51,7 @@ def test_kill_is_a_message_in_its_turn(world):
 @pytest.mark.acceptance("O4")
 @pytest.mark.parametrize(("given", "no_restart"), [(7, True), ("bob", True), (Worker, True), (0, False)])
 def test_kill_takes_handles_and_begins_no_actor_anew(world, given, no_restart):
-    with pytest.raises(ConfigError, match=r"docs/porting\.md#ray-kill"):
+    with pytest.raises(ConfigError, match=r"rayshot help porting#ray-kill"):
         rayshot.kill(given or world.handle("bob"), no_restart=no_restart)
     assert world.sent == {}
 

@@ -341,7 +341,7 @@ def async_methods_interleave_as_many_as_the_class_says(port):
     return ray.get(actor.read.remote())
 
 
-@refused("async-events", "WaitsForHandler", "continue in that other handler", "docs/porting.md#async")
+@refused("async-events", "WaitsForHandler", "continue in that other handler", "rayshot help porting#async")
 def a_batch_that_is_complete_with_the_third_call(port):
     @port.actor
     class Batcher:
@@ -359,7 +359,7 @@ def a_batch_that_is_complete_with_the_third_call(port):
     return ray.get([batcher.add.remote(n) for n in range(3)])
 
 
-@refused("async-tasks", "TaskLeftBehind", "tick", "current().after", "docs/porting.md#async")
+@refused("async-tasks", "TaskLeftBehind", "tick", "current().after", "rayshot help porting#async")
 def a_task_that_goes_on_behind_its_method(port):
     @port.actor
     class Actor:

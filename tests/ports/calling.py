@@ -274,7 +274,7 @@ def a_call_with_one_return_by_option(port):
     return ray.get(port.actor(Counter).remote().add.options(num_returns=1).remote())
 
 
-@refused("num-returns", "ConfigError", "docs/porting.md#num-returns")
+@refused("num-returns", "ConfigError", "rayshot help porting#num-returns")
 def a_method_with_two_returns_by_decoration(port):
     @port.actor
     class Actor:
@@ -285,7 +285,7 @@ def a_method_with_two_returns_by_decoration(port):
     return ray.get(list(Actor.remote().two.remote()))
 
 
-@refused("num-returns", "ConfigError", "docs/porting.md#num-returns")
+@refused("num-returns", "ConfigError", "rayshot help porting#num-returns")
 def a_call_with_two_returns_by_option(port):
     echo = port.actor(Echo).remote()
     return ray.get(list(echo.pair.options(num_returns=2).remote(1, 2)))
@@ -306,17 +306,17 @@ class Numbers:
         return 3
 
 
-@refused("generators", "UsageError", "docs/porting.md#generators")
+@refused("generators", "UsageError", "rayshot help porting#generators")
 def a_streaming_generator(port):
     return [ray.get(ref) for ref in port.actor(Numbers).remote().numbers.remote()]
 
 
-@refused("generators", "UsageError", "docs/porting.md#generators")
+@refused("generators", "UsageError", "rayshot help porting#generators")
 def an_asynchronous_generator(port):
     return [ray.get(ref) for ref in port.actor(Numbers).remote().async_numbers.remote()]
 
 
-@refused("generators", "ConfigError", "num_returns='streaming'", "docs/porting.md#generators")
+@refused("generators", "ConfigError", "num_returns='streaming'", "rayshot help porting#generators")
 def a_call_that_asks_for_streaming(port):
     actor = port.actor(Numbers).remote()
     ray.get(actor.count.remote())
@@ -324,7 +324,7 @@ def a_call_that_asks_for_streaming(port):
     return [ray.get(ref) for ref in method.options(num_returns="streaming").remote()]
 
 
-@refused("generators", "UsageError", "docs/porting.md#generators")
+@refused("generators", "UsageError", "rayshot help porting#generators")
 def a_generator_behind_a_decorator(port):
     def logged(function):
         @functools.wraps(function)
@@ -344,7 +344,7 @@ def a_generator_behind_a_decorator(port):
     return ray.get(result if isinstance(result, ray.ObjectRef) else list(result))
 
 
-@refused("dunder-methods", "UnknownMethod", "'__call__'", "docs/porting.md#dunder-methods")
+@refused("dunder-methods", "UnknownMethod", "'__call__'", "rayshot help porting#dunder-methods")
 def a_method_of_pythons_own(port):
     @port.actor
     class Actor:
@@ -354,12 +354,12 @@ def a_method_of_pythons_own(port):
     return ray.get(Actor.remote().__call__.remote(2))
 
 
-@refused("actor-id", "UnknownMethod", "handle.name", "docs/porting.md#actor-id")
+@refused("actor-id", "UnknownMethod", "handle.name", "rayshot help porting#actor-id")
 def the_id_of_an_actor_from_its_handle(port):
     return len(port.actor(Counter).remote()._actor_id.hex())
 
 
-@refused("cancel", "ConfigError", "docs/porting.md#cancel")
+@refused("cancel", "ConfigError", "rayshot help porting#cancel")
 def a_call_that_is_cancelled(port):
     counter = port.actor(Counter).remote()
     busy, queued = counter.nap.remote(0.5), counter.nap.remote(0)
@@ -367,13 +367,13 @@ def a_call_that_is_cancelled(port):
     return ray.get(busy), type(raised(ray.get, queued)).__name__
 
 
-@refused("dag-bind", "ConfigError", "docs/porting.md#dag-bind")
+@refused("dag-bind", "ConfigError", "rayshot help porting#dag-bind")
 def a_graph_that_is_bound(port):
     node = port.actor(Counter).bind(1).add.bind(2)
     return ray.get(node.execute())
 
 
-@refused("dag-bind", "ConfigError", "docs/porting.md#dag-bind")
+@refused("dag-bind", "ConfigError", "rayshot help porting#dag-bind")
 def a_method_that_is_bound(port):
     counter = port.actor(Counter).remote(1)
     return ray.get(counter.add.bind(2).execute())

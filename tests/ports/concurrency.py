@@ -135,7 +135,7 @@ def thread_locals_of_an_actor_stay(port):
     return ray.get([actor.read.remote(), actor.read.remote()])
 
 
-@refused("max-concurrency", "ConfigError", "docs/porting.md#max-concurrency")
+@refused("max-concurrency", "ConfigError", "rayshot help porting#max-concurrency")
 def an_actor_with_several_threads(port):
     @port.actor
     class Signal:
@@ -154,12 +154,12 @@ def an_actor_with_several_threads(port):
     return ray.get(waiting)
 
 
-@refused("max-concurrency", "ConfigError", "docs/porting.md#max-concurrency")
+@refused("max-concurrency", "ConfigError", "rayshot help porting#max-concurrency")
 def an_actor_with_several_threads_by_decoration(port):
     return ray.get(port.actor(max_concurrency=4)(Counter).remote().add.remote())
 
 
-@refused("concurrency-groups", "ConfigError", "docs/porting.md#concurrency-groups")
+@refused("concurrency-groups", "ConfigError", "rayshot help porting#concurrency-groups")
 def groups_of_methods(port):
     @port.actor(concurrency_groups={"io": 2})
     class Actor:
@@ -170,7 +170,7 @@ def groups_of_methods(port):
     return ray.get(Actor.remote().read.remote())
 
 
-@refused("concurrency-groups", "ConfigError", "docs/porting.md#concurrency-groups")
+@refused("concurrency-groups", "ConfigError", "rayshot help porting#concurrency-groups")
 def a_group_that_is_chosen_at_the_call(port):
     @port.actor(concurrency_groups={"io": 2})
     class Actor:

@@ -353,7 +353,7 @@ def an_actor_that_a_plain_actor_makes(port):
     return ray.get(Plain.remote().make.remote())
 
 
-@refused("method-names", "ConfigError", "rename", "docs/porting.md#method-names")
+@refused("method-names", "ConfigError", "rename", "rayshot help porting#method-names")
 def a_method_that_is_called_name(port):
     @port.actor
     class Actor:

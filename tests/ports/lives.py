@@ -51,7 +51,7 @@ def an_actor_that_is_killed_while_a_method_runs(port):
     return type(error).__name__ if error else ray.get(ref)
 
 
-@refused("ray-kill", "ConfigError", "rayshot.kill", "docs/porting.md#ray-kill")
+@refused("ray-kill", "ConfigError", "rayshot.kill", "rayshot help porting#ray-kill")
 def an_actor_is_killed_with_ray_kill(port):
     counter = port.actor(Counter).remote()
     ray.get(counter.add.remote())

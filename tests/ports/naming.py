@@ -115,7 +115,7 @@ def several_tasks_make_or_find_one_actor(port):
     return sorted(ray.get([work.remote() for _ in range(3)])), ray.get(keep.read.remote())
 
 
-@refused("ray-get-actor", "ConfigError", "system.get_actor", "docs/porting.md#ray-get-actor")
+@refused("ray-get-actor", "ConfigError", "system.get_actor", "rayshot help porting#ray-get-actor")
 def a_name_is_looked_up_with_ray_get_actor(port):
     name = f"names-ray-{port.world}"
     counter = port.actor(Counter).options(name=name).remote()
@@ -123,13 +123,13 @@ def a_name_is_looked_up_with_ray_get_actor(port):
     return ray.get(ray.get_actor(name).add.remote())
 
 
-@refused("namespaces", "ConfigError", "docs/porting.md#namespaces")
+@refused("namespaces", "ConfigError", "rayshot help porting#namespaces")
 def a_namespace(port):
     counter = port.actor(Counter).options(name="names-space", namespace="another").remote()
     return ray.get(counter.add.remote())
 
 
-@refused("detached", "ConfigError", "docs/porting.md#detached")
+@refused("detached", "ConfigError", "rayshot help porting#detached")
 def a_detached_actor(port):
     counter = port.actor(Counter).options(name="names-detached", lifetime="detached").remote()
     value = ray.get(counter.add.remote())

@@ -112,7 +112,7 @@ def restarts_with_the_decorator(port):
     return ray.get(port.actor(max_restarts=2, max_task_retries=2)(Counter).remote().add.remote())
 
 
-@refused("retry-exceptions", "ConfigError", "docs/porting.md#retry-exceptions")
+@refused("retry-exceptions", "ConfigError", "rayshot help porting#retry-exceptions")
 def errors_that_are_retried_by_decoration(port):
     @port.actor
     class Actor:
@@ -123,7 +123,7 @@ def errors_that_are_retried_by_decoration(port):
     return ray.get(Actor.remote().read.remote())
 
 
-@refused("retry-exceptions", "ConfigError", "docs/porting.md#retry-exceptions")
+@refused("retry-exceptions", "ConfigError", "rayshot help porting#retry-exceptions")
 def errors_that_are_retried_by_option(port):
     counter = port.actor(Counter).remote()
     return ray.get(counter.add.options(max_task_retries=1, retry_exceptions=[ValueError]).remote())
@@ -155,7 +155,7 @@ def options_of_a_call_are_kept_and_used_again(port):
     return ray.get([add.remote(), add.remote(5)])
 
 
-@refused("task-events", "ConfigError", "docs/porting.md#task-events")
+@refused("task-events", "ConfigError", "rayshot help porting#task-events")
 def events_of_tasks(port):
     return _asked(port, port.actor(Counter), enable_task_events=True)
 
@@ -165,13 +165,13 @@ def no_events_of_tasks(port):
     return _asked(port, port.actor(Counter), enable_task_events=False)
 
 
-@refused("out-of-order", "ConfigError", "docs/porting.md#out-of-order")
+@refused("out-of-order", "ConfigError", "rayshot help porting#out-of-order")
 def calls_out_of_order(port):
     counter = port.actor(Counter).options(allow_out_of_order_execution=True).remote()
     return ray.get([counter.add.remote() for _ in range(3)])
 
 
-@refused("placement-options", "ConfigError", "docs/porting.md#placement-options")
+@refused("placement-options", "ConfigError", "rayshot help porting#placement-options")
 def a_placement_group_as_an_option_of_its_own(port):
     group = placement_group([{"CPU": 1}])
     ray.get(group.ready())

@@ -384,7 +384,7 @@ def a_router_that_awaits_replicas(port):
     return ray.get(Router.remote([port.actor(Echo).remote() for _ in range(2)]).route.remote("x"))
 
 
-@waits("waits", "WaitsForHandler", "docs/porting.md#async")
+@waits("waits", "WaitsForHandler", "rayshot help porting#async")
 def a_signal_that_tasks_wait_for(port):
     @port.actor
     class Signal:
@@ -404,7 +404,7 @@ def a_signal_that_tasks_wait_for(port):
     return ray.get(waiting)
 
 
-@refused("async-tasks", "TaskLeftBehind", "docs/porting.md#async")
+@refused("async-tasks", "TaskLeftBehind", "rayshot help porting#async")
 def a_loop_that_runs_beside_the_methods(port):
     @port.actor
     class Poller:

@@ -70,7 +70,7 @@ def test_whatever_an_error_says_of_the_porting_table_is_there():
     named = {
         anchor
         for path in ROOT.glob("rayshot/**/*.py")
-        for anchor in re.findall(r"(?:docs/porting\.md#|porting\([\"'])([\w-]+)", path.read_text())
+        for anchor in re.findall(r"(?:rayshot help porting#|porting\([\"'])([\w-]+)", path.read_text())
     }
     named |= {line for _, line in (*methods._OPTIONS.values(), *options._REFUSED.values())}
     there = set(re.findall(r'<a id="([\w-]+)">', PORTING.read_text()))

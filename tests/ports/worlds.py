@@ -163,4 +163,4 @@ def seen(behaviour: Behaviour, plain: Outcome, outcome: Outcome) -> str:
 
 def is_usage(outcome: Outcome) -> bool:
     """Whether the error names the porting table."""
-    return isinstance(outcome.error, UsageError) or "docs/porting.md" in str(outcome.error)
+    return isinstance(outcome.error, UsageError) or "rayshot help porting" in str(outcome.error)

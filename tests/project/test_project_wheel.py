@@ -49,6 +49,8 @@ def tracked(*folders):
 
 def test_the_wheel_holds_both_packages_with_their_types_and_pages_and_nothing_else(contents):
     packages = {name.removeprefix("integrations/") for name in tracked("rayshot", "integrations/pyspark_rayshot")}
+    pages = {f"rayshot/pages/{name.removeprefix('docs/')}" for name in (*tracked("docs"), "zensical.toml")}
+    packages |= {name for name in pages if name.endswith((".md", ".toml"))}
     about = {name for name in contents if name.startswith(f"rayshot-{rayshot.__version__}.dist-info/")}
     assert set(contents) - about == packages
     assert "rayshot/py.typed" in packages
@@ -56,10 +58,11 @@ def test_the_wheel_holds_both_packages_with_their_types_and_pages_and_nothing_el
 
 
 def test_the_wheel_holds_no_tests_no_benchmarks_and_no_notebooks(contents):
-    folders = {part for name in contents for part in PurePath(name).parent.parts}
+    code = {name: text for name, text in contents.items() if not name.startswith("rayshot/pages/")}
+    folders = {part for name in code for part in PurePath(name).parent.parts}
     assert folders.isdisjoint({"tests", "test", "benchmarks", "examples", "docs", "scripts", "k8s"})
-    assert [name for name in contents if re.search(r"(^|/)(test_|conftest)|\.ipynb$", name)] == []
-    imported = [name for name, text in contents.items() if re.search(rb"(?m)^\s*(from|import) (tests|pytest)\b", text)]
+    assert [name for name in code if re.search(r"(^|/)(test_|conftest)|\.ipynb$", name)] == []
+    imported = [name for name, text in code.items() if re.search(rb"(?m)^\s*(from|import) (tests|pytest)\b", text)]
     assert imported == []
 
 

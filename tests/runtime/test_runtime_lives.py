@@ -171,7 +171,7 @@ def test_an_actor_that_leaves_python_ends_in_order(system, how):
 @pytest.mark.acceptance("O4")
 def test_a_thread_that_leaves_is_told_what_to_do(system):
     (said,) = ray.get(Mortal.remote().leave_from_a_thread.remote())
-    assert "docs/porting.md#exit-actor" in said
+    assert "rayshot help porting#exit-actor" in said
 
 
 @pytest.mark.acceptance("O4")
@@ -301,7 +301,7 @@ REFUSED = {
 def test_what_cannot_be_leads_on(system, line):
     alice = Mortal.options(name="alice").remote()
     ray.get(alice.add.remote())
-    with pytest.raises((ConfigError, UnknownMethod), match=rf"docs/porting\.md#{line}"):
+    with pytest.raises((ConfigError, UnknownMethod), match=rf"rayshot help porting#{line}"):
         REFUSED[line](alice)
     assert ray.get(alice.add.remote()) in (2, 3)
 

@@ -204,8 +204,8 @@ class Concluder:
     def _too_long(self, conclusion: Conclusion) -> SnapshotAborted:
         detail = (
             f"handlers that wait for other actors did not come to their end within {self._until - self._began:g} s: "
-            f"{tell_chain(conclusion.restless, self._seen)}. See docs/porting.md#asking; "
-            "a method that never returns needs rayshot.loop, docs/porting.md#loops"
+            f"{tell_chain(conclusion.restless, self._seen)}. See rayshot help porting#asking; "
+            "a method that never returns needs rayshot.loop: rayshot help porting#loops"
         )
         return SnapshotAborted(
             f"no snapshot was begun: {detail}",

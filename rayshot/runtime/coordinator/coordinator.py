@@ -262,7 +262,7 @@ class Coordinator:
             time.sleep(TICK_S)
         why = (
             f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"
-            ": let handlers return sooner, or let the program or an actor call it: docs/porting.md#processes"
+            ": let handlers return sooner, or let the program or an actor call it: rayshot help porting#processes"
         )
         self.refuse(snapshot, name, why, AbortReason.TIMEOUT)
 

@@ -305,7 +305,7 @@ def lacking() -> list[str]:
 def _refused(row: PrivateName) -> UnsupportedVersion:
     return UnsupportedVersion(
         f"Ray {ray.__version__} has no {row.path}, which rayshot needs ({row.use}): install a release of Ray that "
-        f"docs/support.md names, with {HOW}",
+        f"`rayshot help support` names, with {HOW}",
         ray=ray.__version__,
         name=row.path,
     )
