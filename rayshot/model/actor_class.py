@@ -13,7 +13,14 @@ from rayshot.model.methods import warn_of_turns
 from rayshot.model.options import check_options
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import Port, spawning_port, system_name
-from rayshot.model.specification import ActorSpecification, check_class, check_concurrency, is_imported, user_class_of
+from rayshot.model.specification import (
+    ActorMaker,
+    ActorSpecification,
+    check_class,
+    check_concurrency,
+    is_imported,
+    user_class_of,
+)
 from rayshot.model.versions import GIVEN, check_version, declaration, options_of
 from rayshot.protocol.identity import check_actor_name
 
@@ -43,7 +50,7 @@ class ActorClass(type):
         return _put_on(bases[0], {})
 
 
-class _Spawner:
+class _Spawner(ActorMaker):
     """A class with options given. With `get_if_exists`, `remote` returns an existing actor of that name.
 
     States may hold one, and name the class and its fields: keep them.
@@ -60,8 +67,7 @@ class _Spawner:
         get_if_exists: bool = False,
         system: str | None = None,
     ) -> None:
-        self._class = actor_class
-        self._options = options
+        super().__init__(actor_class, options)
         self._name = name
         self._get_if_exists = get_if_exists
         self._system = system
@@ -148,7 +154,9 @@ def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Any:
     user_class = user_class_of(decorated)
     if user_class is None:
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
-    if user_class is not decorated:  # the result of @ray.remote
+    if isinstance(decorated, ActorMaker):
+        options = {**decorated.given, **options}
+    elif user_class is not decorated:  # the result of @ray.remote
         options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
     check_class(user_class)
     check_concurrency(user_class, options)

@@ -139,6 +139,24 @@ class ActorSpecification:
         raise BadManifest("an actor's specification cannot be read")
 
 
+class ActorMaker:
+    """What makes actors of a class with options."""
+
+    def __init__(self, user_class: type, options: Mapping[str, Any]) -> None:
+        self._class = user_class  # states hold these two by their names
+        self._options = options
+
+    @property
+    def user_class(self) -> type:
+        """The class."""
+        return self._class
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The options."""
+        return self._options
+
+
 def check_concurrency(user_class: type, options: Mapping[str, Any]) -> None:
     """Raise ConfigError if handlers of the class are to run at once and it has no `async def` method."""
     at_once = options.get("max_concurrency", 1)
@@ -178,7 +196,9 @@ def find_class(module: str, name: str) -> type | None:
 
 
 def user_class_of(found: Any) -> type | None:
-    """The class that an object is, or of which `@ray.remote` made it; None for any other. Runs nothing of its own."""
+    """The class that an object is, or of which it makes actors, also Ray's; None for others. Runs nothing of it."""
+    if issubclass(type(found), ActorMaker):
+        return found.user_class  # type: ignore[no-any-return]
     metadata = inspect.getattr_static(found, "__ray_metadata__", None)
     if metadata is not None:
         found = getattr(metadata.modified_class, "__ray_actor_class__", None)

@@ -22,8 +22,10 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.model.fit import read_renamed_classes
 from rayshot.model.handle import ActorHandle
 from rayshot.model.versions import options_of, version_of
+from rayshot.simulation import SimulatedSystem
 from tests.model.workloads import Account, Registered
 
 OURS = ("remote", "options", "bind")
@@ -206,6 +208,7 @@ class Late:
 
 def test_a_class_of_an_imported_module_stays_as_other_processes_import_it(world):
     makers = [rayshot.actor(Late), rayshot.actor(num_cpus=1)(Late), rayshot.actor(num_cpus=2)(ray.remote(Late))]
+    assert rayshot.actor(num_gpus=1)(makers[1]).given == {"num_cpus": 1, "num_gpus": 1}
     assert not {*OURS, "__rayshot_options__"} & vars(Late).keys()
     for maker in (*makers, *pickle.loads(pickle.dumps(makers))):
         maker.remote(3)
@@ -215,6 +218,11 @@ def test_a_class_of_an_imported_module_stays_as_other_processes_import_it(world)
     with pytest.raises(ConfigError, match=r"Late has version 1 already: write @rayshot\.actor\(version=2\) where"):
         rayshot.actor(version=2)(Late)
     assert type(ray.remote(Late)).remote is ray.actor.ActorClass.remote
+    with SimulatedSystem() as simulated:
+        handle = simulated.create(rayshot.actor(on_error="stop")(Late), 7)
+        simulated.run()
+    assert simulated.state(handle.name)["number"] == 7
+    assert read_renamed_classes({"old.Late": makers[0]}) == {"old.Late": Late}
 
 
 def test_a_class_is_decorated_by_a_call_while_its_module_is_imported(tmp_path, monkeypatch):
@@ -399,52 +407,6 @@ def test_a_metaclass_that_has_our_attributes_itself_is_refused():
     with pytest.raises(ConfigError, match="its metaclass has a 'remote'"):
         rayshot.actor(cls)
     assert "__rayshot_options__" not in vars(cls)
-
-
-# Ray's decorator ------------------------------------------------------------------------------------------------
-
-
-def test_rays_decorator_stands_over_or_under_ours(world):
-    seen = []
-
-    class Base:
-        def __init_subclass__(cls, tag=None, **keywords):
-            super().__init_subclass__(**keywords)
-            seen.append((cls.__name__, tag))
-
-    class Plain(Base, tag="plain"):
-        def options(self):
-            return "own"
-
-    over = ray.remote(num_cpus=2, num_gpus=1)(rayshot.actor(num_cpus=1, capture="inline")(Plain))
-    assert seen == [("Plain", "plain"), ("Class", None), ("DerivedActorClass", None)]
-    assert isinstance(over, ray.actor.ActorClass)
-    for made in (over.remote, over.options(num_cpus=3).remote, Plain.remote):
-        assert isinstance(made(), ActorHandle)
-    with pytest.raises(ConfigError, match="dag-bind"):
-        over.bind()
-    assert [one.options for one, *_ in world.spawned] == [
-        {"num_cpus": 2, "num_gpus": 1, "capture": "inline"},
-        {"num_cpus": 3, "num_gpus": 1, "capture": "inline"},
-        {"num_cpus": 1, "capture": "inline"},
-    ]
-    assert {one.resolve() for one, *_ in world.spawned} == {Plain}
-
-    class Other(Base):
-        pass
-
-    assert rayshot.actor(capture="inline")(ray.remote(num_cpus=2)(Other)) is Other
-    assert made_of(Other, world) == {"num_cpus": 2, "capture": "inline"}
-
-
-def test_an_undecorated_subclass_under_rays_decorator_is_a_plain_actor_of_rays():
-    class Base:
-        pass
-
-    rayshot.actor(Base)
-    plain = ray.remote(type("More", (Base,), {}))
-    assert type(plain).remote is not ray.remote(Base).remote
-    assert plain.remote.__func__ is ray.actor.ActorClass.remote
 
 
 # By value -------------------------------------------------------------------------------------------------------

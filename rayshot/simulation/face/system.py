@@ -22,7 +22,7 @@ from rayshot.model.fit import RenamedClasses, SkipMissing
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
-from rayshot.model.specification import ActorSpecification, check_class, user_class_of
+from rayshot.model.specification import ActorMaker, ActorSpecification, check_class, user_class_of
 from rayshot.model.versions import GIVEN, options_of
 from rayshot.protocol.identity import CHANDY_LAMPORT, Mode, SnapshotId, check_name
 from rayshot.simulation.actors.schedule import STEPS_MAX, ActorSchedule, source_of
@@ -433,7 +433,7 @@ def _class_and_options(actor_class: Any) -> tuple[type, Mapping[str, Any]]:
     user_class = user_class_of(actor_class)
     if user_class is None:
         raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")
-    options = options_of(user_class)
+    options = actor_class.given if isinstance(actor_class, ActorMaker) else options_of(user_class)
     if options is None and hasattr(user_class, GIVEN):
         raise ConfigError(f"{user_class.__qualname__} is not decorated with @rayshot.actor itself")
     return _checked(user_class), options or {}
