@@ -3,6 +3,7 @@
 Run it twice: the second run goes on from the last snapshot of the first.
 """
 
+import logging
 import sys
 
 import ray
@@ -39,7 +40,7 @@ def open_accounts(_system: rayshot.System) -> None:
 
 def main(storage: str = "./shots") -> None:
     """Move money, photograph it, and go back to the photograph."""
-    ray.init("local", num_cpus=4, include_dashboard=False, logging_level="ERROR")
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR)
     system = rayshot.resume("bank", storage=storage, begin=open_accounts)
     alice, bob = (system.get_actor(name) for name in ("alice", "bob"))
     for _ in range(50):

@@ -5,6 +5,7 @@ snapshot holds both, and the events between them: so each event counts once, wha
 goes on from the snapshot of the first.
 """
 
+import logging
 import os
 import random
 import signal
@@ -79,7 +80,7 @@ def begin(_system: rayshot.System) -> None:
 
 def main(storage: str = "./shots") -> None:
     """Stream, photograph, kill, and compare with a stream that nothing happened to."""
-    ray.init("local", num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     undisturbed = Dwell()  # a decorated class still makes plain objects
     for event in events(0):
         undisturbed.visit(*event)

@@ -4,6 +4,7 @@
 next four begin with that. Snapshots go into a new FOLDER, or one for temporary files.
 """
 
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -90,7 +91,7 @@ def for_ray_data(storage: Path) -> ray.data.Dataset:
 
 def main(storage: str | None = None) -> None:
     """Go round once."""
-    ray.init("local", num_cpus=6, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=6, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     folder = Path(storage or tempfile.mkdtemp(prefix="round-trip-"))
     try_prices(folder)
     print(f"{for_ray_data(folder).count()} prices were tried, says Ray Data")

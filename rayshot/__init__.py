@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rayshot.format.codec import RecordedMessage as Message
-    from rayshot.model.actor_class import actor
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
-    from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.loop import loop
-    from rayshot.model.reply import Reply, gather, get, wait
     from rayshot.model.waits_first import waits_first
     from rayshot.primitives.event import Event
     from rayshot.primitives.queue import Queue
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from rayshot.snapshots.catalog import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.snapshots.snapshot import Snapshot
     from rayshot.snapshots.upkeep.copying import copy
+    from rayshot.typed import Actor, ActorHandle, Reply, actor, gather, get, kill, method, wait
 
     _driver_port: Any
     _frame: Any
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     _result_of: Any
 
 _HOMES = {
+    "Actor": ("rayshot.model.actor_class", "Actor"),
     "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
     "Event": ("rayshot.primitives.event", "Event"),
     "FailureConfig": ("rayshot.model.configuration", "FailureConfig"),
@@ -53,6 +52,7 @@ _HOMES = {
     "init": ("rayshot.runtime.opening.init", "init"),
     "kill": ("rayshot.model.handle", "kill"),
     "loop": ("rayshot.model.loop", "loop"),
+    "method": ("rayshot.model.methods", "method"),
     "open": ("rayshot.snapshots.catalog", "open"),
     "restore": ("rayshot.runtime.opening.init", "restore"),
     "resume": ("rayshot.runtime.opening.resume", "resume"),
@@ -66,6 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Actor",
     "ActorHandle",
     "Event",
     "FailureConfig",
@@ -86,6 +87,7 @@ __all__ = [
     "init",
     "kill",
     "loop",
+    "method",
     "open",
     "restore",
     "resume",

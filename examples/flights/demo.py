@@ -223,12 +223,12 @@ def _photograph(sky: Sky, number: int) -> Photograph:
 
 def _wait_until_back(sky: Sky) -> RecoveryReport:
     with step("the sky goes back by itself"):
-        deadline = time.monotonic() + BACK_S
+        deadline, status = time.monotonic() + BACK_S, sky.system.status()
         while time.monotonic() < deadline:
-            status = sky.system.status()
             if status.recoveries and status.state == "running":
                 return status.recoveries[-1]
             time.sleep(POLL_S)
+            status = sky.system.status()
     raise Disproved(
         f"half of the airports are dead, and after {BACK_S:.0f} s the sky is {status.state}: {status.detail}"
     )

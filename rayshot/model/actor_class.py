@@ -27,6 +27,15 @@ from rayshot.protocol.identity import check_actor_name
 _DERIVED = "__init_subclass__"
 
 
+class Actor:
+    """A base for classes under `@rayshot.actor`, for type checkers only: with it they know `remote` and `options`.
+
+    They check the constructor's arguments and options then, and what the handle is asked: see docs/type-checkers.md.
+    """
+
+    __slots__ = ()
+
+
 class ActorClass(type):
     """What decorated classes look like to type checkers. `Account(100)` makes a plain object, for tests.
 

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVarTuple
 
 from rayshot.errors import OutsideHandler
 from rayshot.model.cell import Cell
 
+Ts = TypeVarTuple("Ts")
 _running = threading.local()
 _ELSEWHERE = "rayshot.current() is known only inside a handler, on the handler's own thread"
 
@@ -34,7 +35,7 @@ class Current:
         """The system's name."""
         return self._cell.port.system
 
-    def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> None:
+    def after(self, seconds: float, method: Callable[[*Ts], object], *args: *Ts) -> None:
         """Send `method(*args)` to this actor in `seconds`, at least 0. The timer is part of the state.
 
         `args` are kept by reference until the timer fires, and copied then, as with any message.

@@ -13,6 +13,7 @@ from rayshot.model.methods import (
     check_durable,
     check_method_options,
     may_be_method,
+    methods_of,
     silent_methods,
     unknown_method,
 )
@@ -75,6 +76,10 @@ class ActorHandle:
         found = self.__dict__[method] = Method(self, method)
         return found
 
+    def __class_getitem__(cls, _actor_class: object) -> "type[ActorHandle]":
+        """`ActorHandle[Account]` says to type checkers whose handle it is."""
+        return cls
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(self._methods or ())})
 
@@ -99,6 +104,13 @@ def with_class(handle: ActorHandle, user_class: type) -> ActorHandle:
     """The handle with the actor's class, in a process that knows it: calls with wrong arguments are refused there."""
     handle._user_class, handle._silent = user_class, silent_methods(user_class)  # noqa: SLF001 - a handle's own
     return handle
+
+
+def check_class_of(handle: ActorHandle, user_class: type) -> None:
+    """Raise ConfigError if the actor is known to lack methods of the class."""
+    methods = handle._methods  # noqa: SLF001 - the two are one thing
+    if methods is not None and (missing := sorted({*methods_of(user_class)} - methods)):
+        raise ConfigError(f"{handle!r} is not of {user_class.__qualname__}: it has no {', '.join(missing)}")
 
 
 class Hold:

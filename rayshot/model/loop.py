@@ -3,7 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from rayshot.errors import ConfigError, LoopNotRepeatable, OutsideHandler, WaitsForHandler
 from rayshot.format.codec import method_of
@@ -17,10 +17,16 @@ from rayshot.model.loop_calls import ANSWER_OF
 from rayshot.model.loop_check import code_of, loop_heads
 from rayshot.model.timer import AFTER_S_MAX, is_time
 
+if TYPE_CHECKING:
+    from rayshot.typed import Method as MethodOfHandle
+    from rayshot.typed import T
+else:
+    T = TypeVar("T")
+
 Read = Callable[[Any], Any]
 
 
-class Loop(Iterator[Any], AsyncIterator[Any]):
+class Loop(Iterator[T], AsyncIterator[T]):
     """See `loop`. `method` is called at the top of each pass, and `read` makes the pass's value of its result."""
 
     def __init__(self, method: Method | None, read: Read, every_s: float | None) -> None:
@@ -33,20 +39,21 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         self._begin(sys._getframe(1), is_plain=True)  # noqa: SLF001
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         cell = self._cell
         assert cell is not None, "a `for` calls __iter__ first"
         loop = self._come_to_top(cell)
         while not cell.port.await_pass(lambda: _may_begin(loop, cell.clock())):
             loop.question = None  # what came is passed over, and the next one is asked for
             self._ask(cell, loop)
-        return self._read(_outcome(cell, loop))
+        value: T = self._read(_outcome(cell, loop))
+        return value
 
     def __aiter__(self) -> Self:
         self._begin(sys._getframe(1), is_plain=False)  # noqa: SLF001
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> T:
         cell = self._cell
         assert cell is not None, "an `async for` calls __aiter__ first"
         if cell.at_once == 1:
@@ -55,7 +62,8 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
         cell.park(cell.now)
         assert cell.parking.pass_begins is not None, "handlers run at once here"
         await cell.parking.pass_begins(lambda: _may_begin(loop, cell.clock()))
-        return self._read(_outcome(cell, loop))
+        value: T = self._read(_outcome(cell, loop))
+        return value
 
     def _begin(self, frame: FrameType, *, is_plain: bool) -> None:
         self._cell = cell = running_cell()
@@ -159,7 +167,13 @@ class Loop(Iterator[Any], AsyncIterator[Any]):
                 loop.due = cell.clock() + self.every_s
 
 
-def loop(call: Callable[..., Any] | None = None, *, every: float | None = None) -> Loop:
+@overload
+def loop(call: "MethodOfHandle[[], T]") -> Loop[T]: ...
+@overload
+def loop(call: Callable[[], T]) -> Loop[T]: ...
+@overload
+def loop(call: None = None, *, every: float | None = None) -> Loop[None]: ...
+def loop(call: Any = None, *, every: float | None = None) -> Loop[Any]:
     """The passes of a method that loops for ever: `for item in rayshot.loop(self.queue.get):`, or `async for`.
 
     A snapshot holds the actor between two passes, also while it waits for the next one: that is part of the state. A

@@ -182,10 +182,41 @@ def generator_called(actor: str, method: str) -> ConfigError:
     )
 
 
+def method(decorated: Any = None, /, **options: Any) -> Any:
+    """Mark a method of an actor's class for type checkers, or give it options: `@rayshot.method(num_returns=0)`.
+
+    Type checkers then know the method of a handle: its arguments and its result. At run time it stays the function
+    that it is, and methods without the mark are handlers too. See docs/type-checkers.md.
+
+    Args:
+        decorated: the method, when used without parentheses.
+        **options: those of `ray.method`: `num_returns`, 0 or 1. With 0 a call returns nothing.
+
+    Raises ConfigError for an option that rayshot does not support, and for what is not a function.
+    """
+    if decorated is None:
+        return lambda function: _declare(function, options)
+    return _declare(decorated, options)
+
+
+def _declare(decorated: Any, options: Mapping[str, Any]) -> Any:
+    """Leave the mark that `ray.method` leaves, so that who reads it need not know which of the two it was."""
+    function = getattr(decorated, "__func__", decorated)  # of a static or class method
+    if not inspect.isfunction(function):
+        raise ConfigError(f"@rayshot.method decorates methods of a class, not {decorated!r}")
+    if options:
+        setattr(function, _mark("num_returns"), check_method_options(function.__qualname__, options))
+    return decorated
+
+
+def _mark(option: str) -> str:
+    return f"__ray_{option.strip('_')}__"
+
+
 def _declared(user_class: type, name: str) -> dict[str, Any]:
-    """The options that `@ray.method` gave a method: it leaves a mark for each option on the function."""
+    """The options that `@ray.method` or `@rayshot.method` gave a method: each is a mark on the function."""
     function = _function(user_class, name)
-    found = {key: getattr(function, f"__ray_{key.strip('_')}__", None) for key in (*_OPTIONS, *_TAKEN)}
+    found = {key: getattr(function, _mark(key), None) for key in (*_OPTIONS, *_TAKEN)}
     return {key: value for key, value in found.items() if value is not None}
 
 

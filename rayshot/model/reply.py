@@ -41,6 +41,10 @@ class Reply(Unanswered):
         self.question: Question | None = None
         """The call as a question, once the handler that made it has waited or ended."""
 
+    def __class_getitem__(cls, _result: object) -> "type[Reply]":
+        """`Reply[int]` says to type checkers what the result will be."""
+        return cls
+
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
         """Continue with `method(result, *context)` when the reply is here, or with `on_error(exception, *context)`.
 

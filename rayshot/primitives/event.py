@@ -3,12 +3,15 @@
 Snapshots have the classes here by name: keep them here.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.model.actor_class import actor
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters, seconds_of
+
+if TYPE_CHECKING:
+    from rayshot.typed import ActorHandle
 
 
 @actor
@@ -49,7 +52,7 @@ class Event:
     """
 
     def __init__(self, actor_options: dict[str, Any] | None = None) -> None:
-        self.actor = EventActor.options(**(actor_options or {})).remote()  # type: ignore[attr-defined]
+        self.actor: ActorHandle[Any] = EventActor.options(**(actor_options or {})).remote()  # type: ignore[attr-defined]
 
     def is_set(self) -> bool:
         """Whether the flag is set."""

@@ -8,13 +8,17 @@ import queue
 import sys
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rayshot.model.actor_class import actor
-from rayshot.model.handle import ActorHandle
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters, seconds_of
+
+if TYPE_CHECKING:
+    from rayshot.typed import ActorHandle, T
+else:
+    T = TypeVar("T")
 
 NOTHING = False, None
 """The answer to a getter that gets nothing; others get `(True, item)`."""
@@ -95,14 +99,14 @@ class QueueActor:
         return taken
 
 
-def _item_of(answer: tuple[bool, Any]) -> Any:
+def _item_of(answer: tuple[bool, T]) -> T:
     is_there, item = answer
     if not is_there:
         raise _error("Empty")("no item is there")
     return item
 
 
-class Queue:
+class Queue(Generic[T]):
     """A first-in, first-out queue for actors, drivers, tasks and plain actors: `ray.util.queue.Queue` with snapshots.
 
     Who waits in `get` or `put` inside a handler waits as with `rayshot.get`: no snapshot can hold its actor meanwhile.
@@ -117,14 +121,17 @@ class Queue:
 
     Errors are those of Ray's class: `ray.util.queue.Empty` and `Full`, which are `queue.Empty` and `queue.Full`;
     ValueError for a timeout below 0; TypeError for a maxsize or timeout that is no number. `actor` is the handle of the
-    queue's actor; None behind `shutdown`.
+    queue's actor; None behind `shutdown`. `Queue[str]` says to type checkers what the items are.
     """
+
+    def __class_getitem__(cls, _item: object) -> Any:
+        return cls  # else an object would keep what it was made by, and a state would have that
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
         if not isinstance(maxsize, int | float):
             raise TypeError(f"maxsize is {maxsize!r}, not a number")
         self.maxsize = maxsize
-        self.actor: ActorHandle | None = QueueActor.options(**(actor_options or {})).remote(maxsize)  # type: ignore[attr-defined]
+        self.actor: ActorHandle[Any] | None = QueueActor.options(**(actor_options or {})).remote(maxsize)  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         return self.size()
@@ -146,44 +153,46 @@ class Queue:
         """Whether there is no room."""
         return bool(result_of(self._actor.full.remote()))
 
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """Add an item. Waits for room, for `timeout` seconds at most; raises Full if there is none."""
         _check_put(result_of(self._put(item, timeout, block=block)))
 
-    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    async def put_async(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """As `put`, in a coroutine."""
         _check_put(await self._put(item, timeout, block=block))
 
     @answers("get", _item_of)
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
         """Take the first item. Waits for one, for `timeout` seconds at most; raises Empty if there is none."""
-        return _item_of(result_of(self._get(timeout, block=block)))
+        item: T = _item_of(result_of(self._get(timeout, block=block)))
+        return item
 
-    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> T:
         """As `get`, in a coroutine."""
-        return _item_of(await self._get(timeout, block=block))
+        item: T = _item_of(await self._get(timeout, block=block))
+        return item
 
-    def put_nowait(self, item: Any) -> None:
+    def put_nowait(self, item: T) -> None:
         """As `put`, at once."""
         self.put(item, block=False)
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self) -> T:
         """As `get`, at once."""
         return self.get(block=False)
 
-    def put_nowait_batch(self, items: Iterable[Any]) -> None:
+    def put_nowait_batch(self, items: Iterable[T]) -> None:
         """Add all items at once. Raises Full, and adds none, if there is no room for all; TypeError if not iterable."""
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes items, not {items!r}")
         _check_put(result_of(self._actor.put_nowait_batch.remote([*items])))
 
-    def get_nowait_batch(self, num_items: int) -> list[Any]:
+    def get_nowait_batch(self, num_items: int) -> list[T]:
         """Take so many items at once. Raises Empty, and takes none, if there are fewer; TypeError, ValueError."""
         if not isinstance(num_items, int):
             raise TypeError(f"get_nowait_batch takes a number of items, not {num_items!r}")
         if num_items < 0:
             raise ValueError(f"num_items is {num_items}, not at least 0")
-        items: list[Any] | None = result_of(self._actor.get_nowait_batch.remote(num_items))
+        items: list[T] | None = result_of(self._actor.get_nowait_batch.remote(num_items))
         if items is None:
             raise _error("Empty")(f"there are fewer than {num_items} items")
         return items
@@ -199,12 +208,12 @@ class Queue:
             self.actor = None
 
     @property
-    def _actor(self) -> ActorHandle:
+    def _actor(self) -> "ActorHandle[Any]":
         if self.actor is None:
             raise RuntimeError("this queue was shut down")
         return self.actor
 
-    def _put(self, item: Any, timeout: float | None, *, block: bool) -> Any:
+    def _put(self, item: T, timeout: float | None, *, block: bool) -> Any:
         if not block:
             return self._actor.put_nowait.remote(item)
         return self._actor.put.remote(item, seconds_of(timeout))

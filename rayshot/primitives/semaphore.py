@@ -4,12 +4,15 @@ Snapshots have the classes here by name: keep them here.
 """
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.model.actor_class import actor
 from rayshot.model.loop_calls import answers
 from rayshot.model.port import result_of
 from rayshot.primitives.waiters import Waiters, seconds_of
+
+if TYPE_CHECKING:
+    from rayshot.typed import ActorHandle
 
 
 @actor
@@ -65,7 +68,7 @@ class Semaphore:
         _check_whole(value)
         if value < 0:
             raise ValueError(f"a semaphore has {value} places, not at least 0")
-        self.actor = SemaphoreActor.options(**(actor_options or {})).remote(value, self._most())  # type: ignore[attr-defined]
+        self.actor: ActorHandle[Any] = SemaphoreActor.options(**(actor_options or {})).remote(value, self._most())  # type: ignore[attr-defined]
 
     def _most(self) -> int | None:
         return None

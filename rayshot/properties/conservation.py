@@ -22,6 +22,7 @@ in, the actors that got it are suspects, and nothing says that the driver existe
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
 from rayshot.properties.books import Account, Books
@@ -134,7 +135,7 @@ class Conservation:
     what: Quantity
     tolerance: float
     totals: tuple[Total, ...]
-    broken: Interval | None
+    broken: Interval | Any
     deleted: tuple[SnapshotId, ...] = ()
 
     @property

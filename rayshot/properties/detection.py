@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rayshot.errors import SnapshotDeleted
 from rayshot.properties.order import in_order
@@ -38,7 +39,7 @@ class Detection:
         return [(yes, no) for yes, no in pairs if yes is not None and yes.says_of(no)]
 
     @property
-    def decisive(self) -> Verdict | None:
+    def decisive(self) -> Verdict | Any:
         """The verdict of the present life that decides the answer; None if there is none.
 
         For a stable property it is the first yes, as long as no snapshot of this life contradicts another. If it holds

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import cached_property
 from math import inf
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from rayshot.errors import ActorNotFound, ConfigError, SnapshotAborted, SystemDown, SystemRecovering, SystemStopped
 from rayshot.model.configuration import SnapshotConfig, check_config, check_label, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle as Handle
+from rayshot.model.handle import check_class_of
 from rayshot.places.kinds import open_store
 from rayshot.places.store import Store
 from rayshot.protocol.abort import AbortReason
@@ -42,6 +43,7 @@ from rayshot.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rayshot.properties import Property, Verdict
+    from rayshot.typed import ActorHandle, T
 
 TOLD_S = 1.0
 """Seconds that messages sent before a snapshot have to arrive: a slow receiver does not delay the snapshot more."""
@@ -151,22 +153,31 @@ class System:
 
     # Actors ----------------------------------------------------------------------------------------------------
 
-    def get_actor(self, name: str) -> ActorHandle:
+    @overload
+    def get_actor(self, name: str) -> "ActorHandle[Any]": ...
+    @overload
+    def get_actor(self, name: str, actor_class: type["T"]) -> "ActorHandle[T]": ...
+    def get_actor(self, name: str, actor_class: type | None = None) -> Any:
         """The handle of an actor. Waits at most 300 s while the system goes back, or its coordinator is started again.
 
-        Raises ActorNotFound, which lists the actors; SystemDown if the system stopped, SystemRecovering after the wait.
+        With the actor's class, or a base of it, type checkers know the handle: docs/type-checkers.md.
+
+        Raises ActorNotFound, which lists the actors; ConfigError if the actor lacks methods of the class; SystemDown if
+        the system stopped, SystemRecovering after the wait.
         """
         ask_until_settled(self._client.check_running)
         found = self._handles(self._client.hosts_named(name))
         if not found:  # its process has died since: this has stopped the system, or the actor had ended
             raise ActorNotFound(self._client.fate(name), actor=name)
+        if actor_class is not None:
+            check_class_of(found[name], actor_class)
         return found[name]
 
-    def actors(self) -> dict[str, ActorHandle]:
+    def actors(self) -> "dict[str, ActorHandle[Any]]":
         """Handles of all living actors by name. Waits as `get_actor`."""
         return self._handles(self._client.hosts())
 
-    def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
+    def _handles(self, hosts: Mapping[str, Any]) -> dict[str, Any]:
         """Handles of those hosts that still live."""
         found, handle_of = self._client.ask_actors("hello", hosts), self._port.session.handle_of
         return {name: handle_of(name, offer) for name, offer in found.items()}
@@ -191,7 +202,7 @@ class System:
         """
         return {name: receivers or () for name, receivers in self._client.ask_actors("receivers").items()}
 
-    def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
+    def connect(self, sender: "str | ActorHandle[Any]", receiver: "str | ActorHandle[Any]") -> None:
         """Open the channel between two actors, so that markers can use it before any message does.
 
         Raises ActorNotFound; SystemDown if the system takes no messages any more.
@@ -211,7 +222,7 @@ class System:
         *,
         label: str | None = None,
         mode: Mode | None = None,
-        initiator: str | ActorHandle | Sequence[str | ActorHandle] | None = None,
+        initiator: "str | ActorHandle[Any] | Sequence[str | ActorHandle[Any]] | None" = None,
         spread: Spread = "coordinator",
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
@@ -245,7 +256,7 @@ class System:
             check_mode(mode)
         drain = Drain(self._port.session)
         drain.wait(TOLD_S)
-        begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
+        begins = (initiator,) if isinstance(initiator, str | Handle) else tuple(initiator or ())  # type: ignore[arg-type]
         initiators, reached = tuple(map(self._name_of, begins)), frozenset[str]()
         if initiators or spread != "coordinator":
             if mode not in (None, CHANDY_LAMPORT):
@@ -417,7 +428,7 @@ class System:
         interval_s: float = 1.0,
         within_s: float | None = None,
         stop: threading.Event | None = None,
-    ) -> "Verdict | None":
+    ) -> "Verdict | Any":
         """Take snapshots again and again until a stable property holds in one, or an invariant does not hold.
 
         These snapshots do not overlap, so a verdict about one always says something about the next. Each costs as much
@@ -486,5 +497,5 @@ class System:
         except SystemDown as error:
             self._port.close(error)
 
-    def _name_of(self, actor: str | ActorHandle) -> str:
-        return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor
+    def _name_of(self, actor: Any) -> str:
+        return actor.name_in(self.name) if isinstance(actor, Handle) else actor

@@ -8,7 +8,7 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from rayshot.errors import (
     ActorExited,
@@ -19,7 +19,7 @@ from rayshot.errors import (
 from rayshot.model.configuration import ANEW, CHOSEN, KEPT, LoopsOfWorld, check_loops, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import RenamedClasses, SkipMissing
-from rayshot.model.handle import ActorHandle, with_class
+from rayshot.model.handle import with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorMaker, ActorSpecification, check_class, user_class_of
@@ -34,6 +34,9 @@ from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.world.networks import NETWORKS, Traffic
 from rayshot.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rayshot.typed import ActorHandle
 
 LOST_ONE_IN = DUPLICATED_ONE_IN = 5
 """On a network that loses or doubles, one in this many packets and answers is lost, or comes twice."""
@@ -188,7 +191,7 @@ class SimulatedSystem:
 
     # Who is there ----------------------------------------------------------------------------------------------
 
-    def create(self, actor_class: Any, /, *args: Any, name: str | None = None, **kwargs: Any) -> ActorHandle:
+    def create(self, actor_class: Any, /, *args: Any, name: str | None = None, **kwargs: Any) -> "ActorHandle[Any]":
         """Make an actor; its constructor runs with the first messages.
 
         Args:
@@ -204,16 +207,16 @@ class SimulatedSystem:
         user_class, options = _class_and_options(actor_class)
         specification = ActorSpecification.of(user_class, options)
         parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}(...)", args, kwargs)
-        return with_class(self._actors.driver.spawn(specification, name, args, kwargs), user_class)
+        return cast(
+            "ActorHandle[Any]", with_class(self._actors.driver.spawn(specification, name, args, kwargs), user_class)
+        )
 
-    def get_actor(self, name: str) -> ActorHandle:
+    def get_actor(self, name: str) -> "ActorHandle[Any]":
         """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorExited if it has ended."""
         cell = self._process(name).cell
-        if cell.specification is None:
-            return self._actors.driver.handle_of(name)
-        return with_class(
-            self._actors.driver.handle_of(name, frozenset(cell.specification.methods)), type(cell.instance)
-        )
+        methods = None if cell.specification is None else frozenset(cell.specification.methods)
+        handle = self._actors.driver.handle_of(name, methods)
+        return cast("ActorHandle[Any]", handle if methods is None else with_class(handle, type(cell.instance)))
 
     @property
     def actors(self) -> Mapping[str, Any]:
