@@ -75,7 +75,7 @@ class RayshotPlugin(Plugin):
 
     def _class(self, name: str) -> TypeInfo:
         found = self.lookup_fully_qualified(f"{TYPES}.{name}")
-        assert found is not None, "whoever asks has met another class of the module"
+        assert found is not None, "mypy has met another class of the module"
         assert isinstance(found.node, TypeInfo)
         return found.node
 
