@@ -161,7 +161,6 @@ class System:
         """The handle of an actor. Waits at most 300 s while the system goes back, or its coordinator is started again.
 
         With the actor's class, or a base of it, type checkers know the handle: docs/type-checkers.md.
-
         Raises ActorNotFound, which lists the actors; ConfigError if the actor lacks methods of the class; SystemDown if
         the system stopped, SystemRecovering after the wait.
         """
