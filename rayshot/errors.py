@@ -347,6 +347,13 @@ class SystemStopped(SystemDown):
     """The system was shut down, or never started."""
 
 
+class AnswerChanged(SystemStopped):
+    """A rollback changed an answer on which a program had acted, and the system's settings stop it then.
+
+    `evidence` has the `driver`, and of the call the `actor`, the `method` and the `number` of the message.
+    """
+
+
 class SystemRecovering(SystemDown):
     """The system goes back to its last snapshot by itself, or Ray starts its coordinator again.
 

@@ -175,6 +175,7 @@ def _document(seen: SystemLook) -> dict[str, Any]:
         "unproved": status.unproved,
         "aborted": status.aborted,
         "recoveries": [_recovery(one) for one in status.recoveries],
+        "changed_answers": status.changed_answers,
         "spares": status.spares,
         "cannot_go_back_since": None
         if status.cannot_go_back_since is None
@@ -254,6 +255,8 @@ def _facts(seen: SystemLook) -> list[tuple[str, str]]:
         rows.append(("aborted", f"{status.aborted:,} in this life"))
     if status.recoveries:
         rows.append(("went back", _went_back(status.recoveries)))
+    if status.changed_answers:
+        rows.append(("changed answers", f"{status.changed_answers:,} on which programs had acted: see docs/healing.md"))
     if status.spares:
         rows.append(("spare processes", f"{status.spares:,} ready"))
     rows += [

@@ -114,6 +114,9 @@ class FailureConfig:
         on_poison: what follows if a message ends its actor's process again and again. "stop": the system stops, and
             names the message. "dead-letter": the system goes back once more, and the actor passes over the message; see
             `System.dead_letters`. A call gets PoisonMessage. At most three in a row; creations and replies never.
+        on_changed_answer: what follows if the system goes back and answers a call otherwise, of a program that had the
+            first answer and has sent something behind it. "warn": the program is told, see `System.on_changed_answer`.
+            "stop": the system stops besides, and all get AnswerChanged, which names the call.
         spares: so many processes wait, in each system that goes back by itself, to become actors in place of dead ones.
             This saves most of the half second or more that a new process needs. Each takes the memory of Python with
             the modules of the classes, and no CPU. Only classes without options for Ray use them.
@@ -126,6 +129,7 @@ class FailureConfig:
     backoff_max_s: float = 60.0
     stable_s: float = 60.0
     on_poison: Literal["stop", "dead-letter"] = "stop"
+    on_changed_answer: Literal["warn", "stop"] = "warn"
     spares: int = 0
 
     def __post_init__(self) -> None:
@@ -141,10 +145,10 @@ class FailureConfig:
             raise ConfigError(
                 f"spares={self.spares}: only a system with scope='system' goes back by itself and uses them"
             )
-        outcomes = ("stop", "dead-letter")
-        if self.on_poison not in outcomes:
-            known = "there are 'stop' and 'dead-letter'" + did_you_mean(str(self.on_poison), outcomes)
-            raise ConfigError(f"on_poison={self.on_poison!r}: {known}")
+        for name, outcomes in (("on_poison", ("stop", "dead-letter")), ("on_changed_answer", ("warn", "stop"))):
+            if (given := getattr(self, name)) not in outcomes:
+                known = " and ".join(map(repr, outcomes))
+                raise ConfigError(f"{name}={given!r}: there are {known}{did_you_mean(str(given), outcomes)}")
         for name in ("backoff_s", "backoff_max_s", "stable_s"):
             _seconds(name, getattr(self, name), zero=True)
         factor = self.backoff_factor

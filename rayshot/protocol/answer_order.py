@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from rayshot.protocol.driver_events import AnswerArrived, AnswerChanged
 from rayshot.protocol.identity import Owed
+from rayshot.protocol.seen_answers import SeenAnswers
 
 
 @dataclass(slots=True)
@@ -22,8 +24,8 @@ class AnswerOrder:
     _answers: deque[tuple[str, int]] = field(default_factory=deque)
     _forgotten: int = 0
     """The number of answers that stood before these."""
-    _listed: set[tuple[str, int]] = field(default_factory=set)
-    """The same answers."""
+    seen: SeenAnswers = field(default_factory=SeenAnswers)
+    """The same answers, and what each said."""
     _run: int = 0
     """The place of the first of the answers at the end of the list that are all prompt ones of one receiver."""
     _given: set[tuple[str, int]] = field(default_factory=set)
@@ -58,18 +60,22 @@ class AnswerOrder:
         """The answers before the pointer."""
         return [*islice(self._answers, self.confirmed - self._forgotten)]
 
-    def add(self, receiver: str, number: int, *, late: bool, of_this_life: bool) -> None:
-        """The driver saw an answer; `late` as in AnswerArrived. Call `advance` after it."""
-        key = receiver, number
-        if key not in self._listed:
+    def add(self, arrived: AnswerArrived, *, of_this_life: bool) -> tuple[AnswerChanged, ...]:
+        """The driver saw an answer. Call `advance` after it. Returns whether it is another one than before."""
+        key = receiver, _ = arrived.receiver, arrived.number
+        changed: tuple[AnswerChanged, ...] = ()
+        if key not in self.seen:
             if not self._answers or self._answers[-1][0] != receiver:
                 self._run = self.end
             self._answers.append(key)
-            self._listed.add(key)
-            if late:
+            self.seen.saw(key, b"" if arrived.again else arrived.answer)
+            if arrived.late:
                 self._run = self.end
+        elif of_this_life:
+            changed = self.seen.given_again(key, arrived.answer)
         if of_this_life:
             self._given.add(key)
+        return changed
 
     def advance(self) -> None:
         """Move the pointer as far as this life has given the answers again."""
@@ -106,7 +112,7 @@ class AnswerOrder:
             is_held = number <= received.get(receiver, 0) and number not in of_receivers.get(receiver, ())
             if not is_held and receiver not in self._over:
                 break
-            self._listed.remove(self._answers.popleft())
+            self.seen.forget(self._answers.popleft())
             self._forgotten += 1
         if self._over:
             self._over &= self.receivers
@@ -125,7 +131,7 @@ class AnswerOrder:
         """Assert what holds between any two events; for tests."""
         assert self._forgotten <= self.confirmed <= self.end, f"the pointer is at {self.confirmed}"
         assert self._run <= self.end, f"the run begins at {self._run}"
-        assert self._listed == {*self._answers}, f"{self._listed ^ {*self._answers}} are listed by one of two"
-        assert len(self._listed) == len(self._answers), f"{self._answers} has an answer twice"
+        assert all(key in self.seen for key in self._answers), f"{self._answers} has more than was seen"
+        assert len(self.seen) == len(self._answers), f"{self._answers} has an answer twice, or lacks one"
         assert self._over <= self.receivers, f"{self._over - self.receivers} have ended, and nothing waits for them"
         assert not self._given or self.awaited is not None, f"{self._given} are noted, and nothing waits for them"

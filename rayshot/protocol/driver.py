@@ -26,6 +26,9 @@ A program may see an answer of a later life before its driver hears that this li
 answer back until SystemRolledBack. Until then nothing gets a number: otherwise a message that the program sent after
 that answer would get a place before it, and could overtake it.
 
+A life may answer a call otherwise than the one before. The driver says so if it sent anything behind the answer that
+its program got, see `seen_answers`.
+
 A message may mention an actor that the driver made. It leaves, with all behind it on its channel, when the creation of
 that actor has arrived in this life. Otherwise its receiver could send the actor a message, and a cut could hold this
 message without the actor.
@@ -279,6 +282,7 @@ class Driver:
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
         assert self.may_number, f"{receiver}: a message is numbered behind {self._early}"
         channel = self._channels.setdefault(receiver, _Channel())
+        changed = self._order.seen.sent(receiver, channel.transported + 1)
         pieces = []
         if channel.transported == 0 and receiver in self._made:
             pieces, count = channel.number(1, self._made[receiver]), count - 1
@@ -288,7 +292,7 @@ class Driver:
             channel.keep(pieces)
         waits = bool(channel.unsent)
         channel.unsent.extend(pieces)
-        return () if waits else tuple(self._send_unsent(receiver))
+        return changed if waits else (*changed, *self._send_unsent(receiver))
 
     def _send_ready(self) -> list[DriverEffect]:
         """Send all messages whose place the pointer has reached."""
@@ -362,7 +366,8 @@ class Driver:
         channel = self._channels.get(came.receiver)
         if channel is None or number > channel.transported:
             number = 0  # a receiver that has ended answers what was not sent to it yet
-        return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life, came.late))
+        more = came.late, came.answer, came.again
+        return self._answer_arrived(AnswerArrived(came.tags, came.receiver, number, life, *more))
 
     def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
         if answer.incarnation > self.incarnation and self.retains:
@@ -372,8 +377,8 @@ class Driver:
         receiver, number = answer.receiver, answer.number
         if not self.retains or number == 0 or receiver not in self._channels:
             return ()
-        self._order.add(receiver, number, late=answer.late, of_this_life=answer.incarnation == self.incarnation)
-        return tuple(self._confirm())
+        changed = self._order.add(answer, of_this_life=answer.incarnation == self.incarnation)
+        return (*changed, *self._confirm())
 
     def _confirm(self) -> list[DriverEffect]:
         """Move the pointer, and send what waited for this."""

@@ -13,7 +13,8 @@ class AnswerArrived:
 
     It answers message `number` to `receiver`, and was given in the life `incarnation` of the system. Number 0: an
     answer that a program cannot see, such as the acknowledgement of a batch. `late`: the receiver may answer such a
-    call after later ones.
+    call after later ones. `answer` is what it said, as bytes that differ if two answers differ; b"": it is not to be
+    compared. `again`: the program does not get it, as it has another one of an earlier life, or an error.
     """
 
     tags: tuple[SnapshotId, ...]
@@ -21,6 +22,8 @@ class AnswerArrived:
     number: int = 0
     incarnation: int = 1
     late: bool = False
+    answer: bytes = b""
+    again: bool = False
 
     def __post_init__(self) -> None:
         assert self.number >= 0, f"number is {self.number}, not at least 0"
@@ -59,7 +62,8 @@ class CallMade:
 class OutcomeCame:
     """The outcome of a call came, given in the life `incarnation`, with the snapshots that were open there.
 
-    Life 0: the outcome does not say, so it is that in which it was asked for. `late` as in AnswerArrived.
+    Life 0: the outcome does not say, so it is that in which it was asked for. `late`, `answer` and `again` are as in
+    AnswerArrived.
     """
 
     receiver: str
@@ -67,6 +71,8 @@ class OutcomeCame:
     tags: tuple[SnapshotId, ...] = ()
     incarnation: int = 0
     late: bool = False
+    answer: bytes = b""
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +199,18 @@ class FetchAgain:
     number: int
 
 
-DriverEffect = SendTagged | ReleaseMessages | FetchAgain
+@dataclass(frozen=True, slots=True)
+class AnswerChanged:
+    """The program got the answer `before` of message `number`, and this life gave `now`.
+
+    Behind the first answer the driver sent message `first` at first: its receiver, and its number there.
+    """
+
+    receiver: str
+    number: int
+    before: bytes
+    now: bytes
+    first: tuple[str, int]
+
+
+DriverEffect = SendTagged | ReleaseMessages | FetchAgain | AnswerChanged

@@ -46,6 +46,7 @@ from typing import NamedTuple
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId, Poison, Suspicion
 from rayshot.protocol.recovery_events import (
+    ActedInVain,
     Began,
     BeginLife,
     CommitWritten,
@@ -170,12 +171,14 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
     DriverLost: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
     SavepointStored: dict.fromkeys((_RUNNING, _WAITING, _STOPPED), Move("_savepoint_stored", (_STOPPED,))),
     LifeFenced: {**dict.fromkeys(_GOES_ON, _STOPS), _WAITING: None},
+    ActedInVain: {**dict.fromkeys(_GOES_ON), _RUNNING: _STOPS},
     Defect: dict.fromkeys(_GOES_ON, _STOPS),
     StopWanted: dict.fromkeys(_GOES_ON, _STOPS),
 }
 """By event and phase, what the machine does. None: nothing. A life that is over loses no process, and its mark does not
 count; and while the system goes back nobody may evict, as its snapshot may be chosen already. If another life has the
-storage, the answer to BeginLife says so. A pair that is not here cannot come: `handle` fails with an assertion. News of
+storage, the answer to BeginLife says so; and what a life that is over has answered counts no more. A pair that is not
+here cannot come: `handle` fails with an assertion. News of
 an earlier life, start or pause do not come so far. A machine that has stopped only hears still of the savepoint with
 which a person wanted to stop it: that is why, whatever died meanwhile."""
 
@@ -251,7 +254,7 @@ class Recovery:
                 return event.life <= self.life
             case (
                 StarterDied() | PatienceOver() | LifeMarked() | MarkRefused() | Evicted() | CommitWritten()
-                | SavepointStored() | LifeFenced()
+                | SavepointStored() | LifeFenced() | ActedInVain()
             ):  # fmt: skip
                 return event.life != self.life
             case PauseOver():
@@ -444,7 +447,7 @@ class Recovery:
         return self._stop(f"it was stopped with the savepoint {savepoint}", savepoint=savepoint)
 
     def _stop_wanted(
-        self, event: StopWanted | Defect | StarterDied | PatienceOver | NoRollback | LifeFenced
+        self, event: StopWanted | Defect | StarterDied | PatienceOver | NoRollback | LifeFenced | ActedInVain
     ) -> tuple[RecoveryEffect, ...]:
         return self._stop(event.detail)
 

@@ -346,6 +346,18 @@ class StopWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class ActedInVain:
+    """This life answered a call otherwise than an earlier one, and a program had acted on the first answer.
+
+    `evidence` says by name which program and which call.
+    """
+
+    life: int
+    detail: str
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Defect:
     """It cannot go on, for a reason that nobody expects."""
 
@@ -372,6 +384,7 @@ RecoveryEvent = (
     | DriverLost
     | SavepointStored
     | LifeFenced
+    | ActedInVain
     | Defect
     | StopWanted
 )

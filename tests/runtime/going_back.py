@@ -121,10 +121,10 @@ class Host:
                 for outcomes in () if process is None else (process.outcomes, process.carried):
                     if call_id in outcomes:
                         self.fetches.remove(call_id)
-                        return pack((process.life, tuple(self.world.recorded))), outcomes.pop(call_id)
+                        return pack((process.life, tuple(self.world.recorded), False, b"")), outcomes.pop(call_id)
                 if process is not None and process.has_ended:
                     self.fetches.remove(call_id)
-                    return pack((process.life, ())), DIED()
+                    return pack((process.life, (), False, b"")), DIED()
                 self.changed.wait()
 
     def settle(self):

@@ -7,7 +7,7 @@ import pytest
 from rayshot.errors import ActorExited, NoAnswer, SystemRecovering, SystemStopped
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.actor.durable_fetches import DURABLE_AT_ONCE
-from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
+from rayshot.runtime.actor.outcomes import Outcome, Outcomes
 from rayshot.runtime.actor.waiting_fetches import STUCK_S, FetchRetry
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.calls import DurableCalls
@@ -50,7 +50,7 @@ class Actor:
         self.results, self.fetched = {}, {}
 
     def new_outcomes(self):
-        return Outcomes(self.lock, "till", lambda: setattr(self, "asked", self.asked + 1), rolls_back=True)
+        return Outcomes(self.lock, "till", lambda: setattr(self, "asked", self.asked + 1))
 
     @door.method("calls", again=FetchRetry)
     def result(self, *fetch):
@@ -383,54 +383,6 @@ def test_what_was_handled_is_not_given_as_durable_where_the_actor_ends_and_the_r
     assert isinstance(actor.results["driver:a", 1][0], NoAnswer)
     assert isinstance(actor.results["driver:a", 2][0], ActorExited)
     assert not actor.outcomes
-
-
-# Answers that change -------------------------------------------------------------------------------------------
-
-
-def answered_again(actor, first, second):
-    """How many answers have changed, where a driver got `first`, and after going back the call gives `second`."""
-    with actor.lock:
-        actor.outcomes.settle("driver:a", 1, Outcome(first))
-    actor.outcomes.fetch("driver:a", 1)
-    actor.roll_back()
-    with actor.lock:
-        actor.outcomes.settle("driver:a", 1, Outcome(second))
-    return actor.outcomes.changed
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [(1, 2), ("a", "b"), (None, 0), ((1, "x"), (1, "y")), ([1.5], []), (True, 1), ("long" * 100, "Long" * 100)],
-)
-def test_another_answer_than_the_one_that_was_seen_is_counted_and_logged(actor, first, second, caplog):
-    assert answered_again(actor, first, second) == 1
-    assert "call 1 of driver:a is answered in another way" in caplog.text
-    assert "till" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [(7, 7), (float("nan"), float("nan")), ({1}, {2}), (1 << 80, 1 << 81), ("\ud800", "a"), ([[1]], [[2]])],
-)
-def test_the_same_answer_and_what_is_not_cheap_to_compare_count_for_nothing(actor, first, second, caplog):
-    assert answered_again(actor, first, second) == 0
-    assert caplog.text == ""
-
-
-def test_an_answer_that_nobody_had_seen_may_be_another_one(cluster, actor):
-    with actor.lock:
-        actor.outcomes.settle("driver:a", 1, Outcome(1))
-    actor.roll_back()
-    with actor.lock:
-        actor.outcomes.settle("driver:a", 1, Outcome(2))
-    assert actor.outcomes.changed == 0
-
-
-@pytest.mark.parametrize(("again", "changed"), [(ValueError("other words"), 0), (KeyError("k"), 1)])
-def test_errors_are_compared_by_their_kinds(actor, again, changed):
-    first, second = (failure(error, "till") for error in (ValueError("words"), again))
-    assert answered_again(actor, first, second) == changed
 
 
 # Drivers ---------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class Answering:
             }
 
     @door.method("control")
-    def figures(self) -> tuple[str, int, int, int, int, bool, bool, int]:
+    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
         """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
         process = self._process
         specification = process.cell.specification
@@ -101,7 +101,6 @@ class Answering:
                 process.channels.waiting,
                 not process.runner.idle,
                 any(channel.full for channel in process.channels.out.values()),
-                process.outcomes.changed,
             )
 
     @door.method("control")

@@ -33,6 +33,7 @@ from rayshot.runtime.channel.attached_references import Slots, take_in
 from rayshot.runtime.door import door, here
 from rayshot.runtime.door.functions import be_actor, name_in_logs
 from rayshot.runtime.door.sigterm import die_at_sigterm
+from rayshot.runtime.wire.answer_digests import digest
 from rayshot.runtime.wire.host_identity import Abandoned, ActorOffer, HostIdentity, Stop
 from rayshot.runtime.wire.orders import Issuer, order
 from rayshot.runtime.wire.packets import PacketAnswer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
@@ -164,8 +165,8 @@ class Host(Answering):
             if not (outcome.tags or identity.heals):
                 return b"", outcome.value
             value = with_news(outcome.value, identity.life, outcome.tags) if outcome.tags else outcome.value
-            late = (True,) if outcome.is_late else ()
-            return pack((identity.incarnation, outcome.tags, *late)), value
+            said = digest(outcome.value) if identity.heals else b""
+            return pack((identity.incarnation, outcome.tags, outcome.is_late, said)), value
 
     @door.method("credit")
     def await_credit(self, sender: str, wanted: int) -> int:

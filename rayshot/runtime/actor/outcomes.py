@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from rayshot.errors import ActorExited, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.durable_fetches import DurableFetches, HandledNumbers
-from rayshot.runtime.actor.seen_answers import SeenAnswers
 from rayshot.runtime.actor.waiting_fetches import FetchKey, WaitingFetches
 from rayshot.runtime.door import door
 from rayshot.runtime.wire.actor_errors import as_rays
@@ -129,9 +128,8 @@ class Outcomes:
     """The outcomes of the actor `name`. `lock` is the process's lock. Call all methods except `fetch` under it.
 
     `ask` is for `DurableFetches`. `owed` has the calls that were handled and have no outcome yet, with the numbers of
-    their messages; the cell keeps it up to date. `expire` answers such a call, for nobody. `rolls_back`: the system
-    goes back to its snapshots by itself, so calls may be answered again. `changed` counts the calls that this life
-    answered in another way than an earlier one whose answer was given. `calls_at_once` fetches may wait at a time.
+    their messages; the cell keeps it up to date. `expire` answers such a call, for nobody. `calls_at_once` fetches may
+    wait at a time.
 
     `_settled` has the last answered call of each driver: those before it are answered too, but not those that are owed.
     `_waiting` are the fetches that wait, `_again` those of answers that are given again. `_withheld` are outcomes that
@@ -147,15 +145,12 @@ class Outcomes:
         owed: Mapping[FetchKey, int] = MappingProxyType({}),
         expire: Callable[[FetchKey], None] = lambda _: None,
         *,
-        rolls_back: bool = False,
         calls_at_once: int = CALLS_AT_ONCE,
     ) -> None:
         self._lock = lock
         self._name = name
         self._owed, self._expire = owed, expire
         self.durable = DurableFetches(ask, lambda: (*self._kept, *self._earlier.unfetched))
-        self._seen = SeenAnswers() if rolls_back else None
-        self.changed = 0
         self._kept: dict[FetchKey, Outcome] = {}
         self._waiting = WaitingFetches[Outcome](calls_at_once, self._may_end)
         self._again = WaitingFetches[Outcome](AGAIN_AT_ONCE, self._may_end)
@@ -189,8 +184,6 @@ class Outcomes:
         if before is not None:
             self._earlier.add(before._earlier, before._kept, (before._fetched_before, before._fetched))  # noqa: SLF001
             self._go_on_ageing()
-            if self._seen is not None and before._seen is not None:  # noqa: SLF001
-                self._seen.go_on_from(before._seen)  # noqa: SLF001
 
     def __bool__(self) -> bool:
         """Whether some outcomes have not been fetched."""
@@ -208,15 +201,6 @@ class Outcomes:
         if self._owed_again.pop(key, 0.0) < inf:
             self._expires.discard(sender)
         self._earlier.handled_again(key)
-        if self._seen is not None and self._seen.differs(key, outcome.value):
-            self.changed += 1
-            log.warning(
-                "%s: call %d of %s is answered in another way than before the system went back, and the first answer "
-                "had been given: ask for answers with durable=True where this matters",
-                self._name,
-                call_id,
-                sender,
-            )
         if self._waiting.end(key, outcome) | self._again.end(key, outcome):  # both may wait
             self._stay(sender, call_id, outcome)
         else:
@@ -233,8 +217,6 @@ class Outcomes:
             fetches.news()
 
     def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
-        if self._seen is not None:
-            self._seen.note((sender, call_id), outcome.value)
         if outcome.size > STAY_BYTES_MAX:
             return
         self._fetched.setdefault(sender, {})[call_id] = outcome

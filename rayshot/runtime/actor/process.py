@@ -77,11 +77,9 @@ class ActorProcess:
         self.tracing = Tracing(identity.name, self.cell, identity.trace)
         self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
         late = self.cell.owed.numbers, self._expire
-        heals, at_once = identity.heals, identity.calls_at_once
+        at_once = identity.calls_at_once
         self.channels.take = self._take_rider
-        self.outcomes = Outcomes(
-            self.runner.lock, identity.name, self._await_commits, *late, rolls_back=heals, calls_at_once=at_once
-        )
+        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, *late, calls_at_once=at_once)
         self.concluding = Concluding(self.runner, self.channels.mailbox, self.cell)
         self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
         self.concluding.begun = self._concludes

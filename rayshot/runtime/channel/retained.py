@@ -65,6 +65,13 @@ class Retained:
         self._budget.use(-sum(batch.size for batch in self._batches[:over]))
         del self._batches[:over]
 
+    def message(self, number: int) -> bytes:
+        """One of the messages; b"" if it is not kept."""
+        index = bisect_left(self._batches, number, key=_LAST)
+        if index == len(self._batches) or number < self._batches[index].frame.first:
+            return b""
+        return bytes(cut_frame(self._batches[index].frame, number, number).body)
+
     def size_up_to(self, last: int) -> int:
         """The bytes that `release` would free."""
         over = bisect_left(self._batches, last + 1, key=_LAST)

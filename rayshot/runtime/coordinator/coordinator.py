@@ -36,6 +36,7 @@ from rayshot.runtime.door.naming import coordinator_name
 from rayshot.runtime.door.roster import has_rosters
 from rayshot.runtime.door.sigterm import die_at_sigterm
 from rayshot.runtime.wire.answers import FATE_S
+from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.notifications import Notification
@@ -318,7 +319,8 @@ class Coordinator:
         healing = self._healer.status()
         if status["state"] != RECOVERING:
             healing["recovering"] = ""  # it has died since then, or runs again
-        return {**status, **healing, "replaced": self._why_replaced()}
+        changed = self.drivers.changed_answers
+        return {**status, **healing, "replaced": self._why_replaced(), "changed_answers": changed}
 
     def _why_replaced(self) -> str:
         if time.time() - self._silent_at > REPLACED_S:
@@ -388,6 +390,16 @@ class Coordinator:
         """
         life = self._life_of(incarnation)
         return life is not None and driver not in self.drivers.dead and life.evict(driver, sent, received, owed)
+
+    @door.method("drivers", again=True)
+    def answers_changed(self, driver: str, counts: dict[str, int], first: ChangedAnswer) -> None:
+        """Answers have changed on which a driver had acted. `counts` has by actor how many since it began.
+
+        If the settings say so, the system stops because of the `first`, unless its life is over.
+        """
+        self.drivers.answers_changed(driver, counts)
+        if self._settings.failure.on_changed_answer == "stop" and driver not in self.drivers.dead:
+            self._healer.acted_in_vain(driver, first)
 
     # Questions: they change nothing ----------------------------------------------------------------------------
 

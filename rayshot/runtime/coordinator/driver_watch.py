@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import SnapshotAborted
@@ -51,6 +51,11 @@ class DriverWatch:
         """Drivers of whose death all were told; the last position in the log and the open snapshots then."""
         self._look_now = threading.Event()
         self._followed: dict[str, int] = {}
+        self._changed: dict[str, Mapping[str, int]] = {}
+        """By driver that lives and actor, how many answers have changed on which the driver had acted."""
+        self._counting = threading.Lock()  # its holders call nobody
+        self.changed_answers = 0
+        """How many have changed since this coordinator began."""
         self.began = time.monotonic()
 
     def __contains__(self, name: str) -> bool:
@@ -142,6 +147,17 @@ class DriverWatch:
         """What this driver had to tell again in that life has arrived."""
         self._followed[driver] = max(incarnation, self._followed.get(driver, 0))
 
+    def answers_changed(self, driver: str, counts: Mapping[str, int]) -> None:
+        """So many answers have changed on which this driver had acted: by actor, in all. It may say so twice."""
+        with self._counting:
+            before = self._changed.get(driver, {})
+            more = {actor: count - known for actor, count in counts.items() if count > (known := before.get(actor, 0))}
+            if driver in self._dead:
+                return
+            self._changed[driver] = {**before, **{actor: counts[actor] for actor in more}}
+            self.changed_answers += sum(more.values())
+        self._life().metrics.answers_changed(more)
+
     def await_followers(self, life: Life) -> None:
         """Wait until all living drivers have told again what this life needs: who stops the system would lose the rest.
 
@@ -169,6 +185,7 @@ class DriverWatch:
         log.info("%s is gone: its channels are closed", name)
         self._dead.add(name)
         self._followed.pop(name, None)
+        self._changed.pop(name, None)
         life = self._life()
         life.driver_died(name)
         with life.lock:

@@ -19,6 +19,7 @@ from rayshot.log.records import RollbackRecord
 from rayshot.protocol.poison import Poison
 from rayshot.protocol.recovery import Phase, Recovery
 from rayshot.protocol.recovery_events import (
+    ActedInVain,
     BeginLife,
     Defect,
     LifeBegan,
@@ -54,6 +55,7 @@ from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.door.survived_errors import survived
+from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
@@ -206,6 +208,13 @@ class Healer:
             start = self._loader.starts.get(name, 1)
             self.hear(ProcessLost(life, name, start, detail or "it died", at, handled=handled))
 
+    def acted_in_vain(self, driver: str, changed: ChangedAnswer) -> None:
+        """A driver had acted on an answer that has changed, and the settings stop the system then."""
+        why = f"life {changed.life} answers a call of {driver} otherwise than before the system went back"
+        evidence = {"driver": driver, "actor": changed.actor, "method": changed.method, "number": changed.number}
+        detail = f"{why}: {changed.what}. rayshot.resume goes on from the last snapshot"
+        self.hear(ActedInVain(changed.life, detail, evidence))
+
     def take_over(self, event: TookOver) -> None:
         """A coordinator that was started again has read the log, and found these remains. For `Life.start`."""
         members, dead = self._life.members, self._dead_drivers()
@@ -289,6 +298,8 @@ class Healer:
             stop = Stop(*name, effect.process, effect.detail, way=self._way)
         else:
             stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.advanced)
+        if isinstance(event, ActedInVain):
+            stop = replace(stop, acted_in_vain=event.evidence)
         is_shut_down = isinstance(event, StopWanted)
         life.stop(stop, told=not is_shut_down)
         if effect.savepoint is None and not is_shut_down:

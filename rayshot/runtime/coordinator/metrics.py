@@ -8,7 +8,7 @@ asked, it counts as busy or full since the question before. As with any sample, 
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ METRICS = (
     Metric(
         "rayshot_changed_answers_total",
         "Counter",
-        "Calls that were answered otherwise after the system had gone back, where the first answer had been given.",
+        "Answers that a program had got and acted on, and that were others after the system had gone back.",
         ("actor_class",),
     ),
     Metric(
@@ -104,7 +104,7 @@ METRICS = (
 
 
 class ActorFigures(NamedTuple):
-    """An actor's answer. Messages are counts; `handled`, `dead_letters` and `changed_answers` count over a life."""
+    """An actor's answer. Messages are counts; `handled` and `dead_letters` count over a life."""
 
     actor_class: str
     handled: int
@@ -113,7 +113,6 @@ class ActorFigures(NamedTuple):
     outbox: int
     busy: bool
     full: bool
-    changed_answers: int = 0
 
 
 class SystemFigures(NamedTuple):
@@ -141,13 +140,12 @@ class ActorSums:
             if answer is None:
                 continue
             one = ActorFigures(*answer)
-            before_at, before = self._known.get(name, (now, one._replace(handled=0, dead_letters=0, changed_answers=0)))
+            before_at, before = self._known.get(name, (now, one._replace(handled=0, dead_letters=0)))
             self._known[name] = now, one
             of_class, past_s = sums[one.actor_class], now - before_at
             of_class["rayshot_actors"] += 1
             of_class["rayshot_messages_total"] += max(0, one.handled - before.handled)
             of_class["rayshot_dead_letters_total"] += max(0, one.dead_letters - before.dead_letters)
-            of_class["rayshot_changed_answers_total"] += max(0, one.changed_answers - before.changed_answers)
             of_class["rayshot_busy_seconds_total"] += past_s * one.busy
             of_class["rayshot_backpressured_seconds_total"] += past_s * one.full
             for metric, waiting in (("rayshot_mailbox_messages", one.mailbox), ("rayshot_outbox_messages", one.outbox)):
@@ -157,6 +155,10 @@ class ActorSums:
         for actor_class, found in sums.items():
             for metric, value in found.items():
                 yield metric, value, {"actor_class": actor_class}
+
+    def class_of(self, name: str) -> str:
+        """The class of an actor that has answered, "" for others."""
+        return self._known[name][1].actor_class if name in self._known else ""
 
 
 class Metrics:
@@ -179,6 +181,8 @@ class Metrics:
         self._actors: list[Sample] = []
         self._sums, self._ask_at = ActorSums(), 0.0
         self._made: dict[str, Any] = {}
+        self._changed: deque[tuple[str, int]] = deque()
+        """Actors whose answers have changed, how many more, and not reported yet."""
         self.aborted_count = 0
         self._over = threading.Event()
 
@@ -218,6 +222,10 @@ class Metrics:
         self._tell(("rayshot_recoveries_total", 1, {"cause": "rollback"}))
         self._tell(*(("rayshot_recovery_phase_seconds", s, {"phase": phase}) for phase, s in phases.items()))
 
+    def answers_changed(self, counts: Mapping[str, int]) -> None:
+        """So many more answers have changed on which programs had acted, by actor."""
+        self._changed.extend(counts.items())
+
     def _run(self) -> None:
         if not takes_metrics_here():
             log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
@@ -235,7 +243,12 @@ class Metrics:
             self._ask_at = now + max(PAUSE_S, len(answers) / ASKED_A_SECOND)
         else:
             actors = [one for one in self._actors if _KINDS[one[0]] == "Gauge"]
-        return [*actors, *self._of_system(), *self._last]
+        return [*actors, *self._of_answers(), *self._of_system(), *self._last]
+
+    def _of_answers(self) -> Iterator[Sample]:
+        while self._changed:
+            actor, count = self._changed.popleft()
+            yield "rayshot_changed_answers_total", count, {"actor_class": self._sums.class_of(actor)}
 
     def _of_system(self) -> Iterator[Sample]:
         figures = self._look()

@@ -92,20 +92,20 @@ class Calls:
 
     def answered(self, receiver: str, call_id: int, answer: Any) -> Sequence[DriverEffect]:
         """Tell the machine of the answer of a call, or of the error that Ray has instead. Returns its orders."""
-        self._fetched_again.pop(call_id, None)
+        again = self._fetched_again.pop(call_id, None) is not None
         if answer.__class__ is bytes:
-            return self._machine.handle(OutcomeCame(receiver, call_id, *unpack_tags(answer)))
+            return self._machine.handle(OutcomeCame(receiver, call_id, *unpack_tags(answer), again))
         if isinstance(answer, door.Raised) and isinstance(answer.cause, NoAnswer):  # handled; its outcome is lost
             return self._machine.handle(OutcomeCame(receiver, call_id))
         return self._machine.handle(OutcomeLost(receiver, call_id))
 
 
-def unpack_tags(answer: bytes) -> tuple[tuple[SnapshotId, ...], int, bool]:
-    """What comes beside the answer of a call: `tags`, `incarnation` and `late` of OutcomeCame."""
+def unpack_tags(answer: bytes) -> tuple[tuple[SnapshotId, ...], int, bool, bytes]:
+    """What comes beside the answer of a call: `tags`, `incarnation`, `late` and `answer` of OutcomeCame."""
     if not answer:
-        return (), 0, False
-    life, tags, *late = unpack(answer)
-    return tuple(SnapshotId(*tag) for tag in tags), life, bool(late)
+        return (), 0, False, b""
+    life, tags, late, said = unpack(answer)
+    return tuple(SnapshotId(*tag) for tag in tags), life, late, said
 
 
 def _got(refs: list[Any]) -> list[Any]:

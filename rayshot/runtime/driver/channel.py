@@ -7,7 +7,7 @@ from rayshot.format.codec import Frame, split_frame
 from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.port import OutPort
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import ActorsMentioned, SendTagged
+from rayshot.protocol.driver_events import ActorsMentioned, DriverEffect, SendTagged
 from rayshot.protocol.events import BatchTaken
 from rayshot.runtime.channel import retained
 from rayshot.runtime.channel.attached_references import values_size
@@ -18,7 +18,7 @@ from rayshot.runtime.channel.retained import Budget, Retained
 from rayshot.runtime.channel.transport import DUE, WINDOW, Sender, SenderChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits so many seconds for a receiver that takes nothing, then raises SystemDown."""
@@ -54,6 +54,9 @@ class Session(Protocol):
 
     def take_news(self) -> None:
         """Tell the machine of answers that the user's code may have seen already. Call under the lock."""
+
+    def carry_out(self, effects: "Iterable[DriverEffect]") -> None:
+        """Do what the machine orders. Call under the lock."""
 
     def is_unanswered(self, reference: Any) -> bool:
         """Whether it is the outcome of a call of this driver that is not answered yet. Call under the lock."""
@@ -220,9 +223,11 @@ class DriverChannel(SenderChannel):
         orders = self._session.machine.handle(BatchTaken(self.receiver, count))
         body, slots = self.take(count)
         self.retained.add(Frame(first, count, body), slots)
-        for order in orders:  # at most one, for the first of them
-            assert isinstance(order, SendTagged), order
-            self.ordered += order.count
+        for order in orders:
+            if isinstance(order, SendTagged):  # at most one, for the first of them
+                self.ordered += order.count
+            else:
+                self._session.carry_out((order,))
         self._life.evict()
 
     def send_ordered(self) -> None:

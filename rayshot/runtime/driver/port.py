@@ -13,6 +13,7 @@ from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.channel.transport import SenderChannel
 from rayshot.runtime.door import door
 from rayshot.runtime.door.references import know_references
+from rayshot.runtime.driver.callback import Callback
 from rayshot.runtime.driver.calls import DurableCalls
 from rayshot.runtime.driver.channel import ROOM_WAIT_S, DriverChannel
 from rayshot.runtime.driver.life import DriverLife
@@ -20,6 +21,7 @@ from rayshot.runtime.driver.maker import Maker
 from rayshot.runtime.driver.recovery_news import RecoverySubscription
 from rayshot.runtime.driver.session import DriverSession
 from rayshot.runtime.wire.answers import FATE_S, SILENT_S
+from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.packets import pack
 from rayshot.runtime.wire.recovery_report import RecoveryReport
@@ -153,19 +155,29 @@ class DriverPort:
 
     def on_recovery(self, callback: Callable[[RecoveryReport], object]) -> RecoverySubscription:
         """See `System.on_recovery`."""
-        if not callable(callback) or inspect.iscoroutinefunction(callback):
-            raise ConfigError(f"on_recovery({callback!r}): give a function that takes a report; it may not be async")
+        self._check_callback("on_recovery", "report", callback)
         session, life = self.session, self.life
-        if not life.identity.heals:
+        subscription = RecoverySubscription(callback, life.identity.coordinator, life.incarnation)
+        session.recoveries.add(subscription)
+        if life.is_over:  # it went back before the subscription was known
+            subscription.hear(session.life.incarnation)
+        return subscription
+
+    def on_changed_answer(self, callback: Callable[[ChangedAnswer], object]) -> Callback[ChangedAnswer]:
+        """See `System.on_changed_answer`."""
+        self._check_callback("on_changed_answer", "ChangedAnswer", callback)
+        subscription = Callback[ChangedAnswer](callback, "rayshot-changed-answers")
+        self.session.changed.callbacks.add(subscription)
+        return subscription
+
+    def _check_callback(self, of: str, what: str, callback: Any) -> None:
+        if not callable(callback) or inspect.iscoroutinefunction(callback):
+            raise ConfigError(f"{of}({callback!r}): give a function that takes a {what}; it may not be async")
+        if not self.life.identity.heals:
             raise ConfigError(
                 f"system {self.system!r} does not go back to a snapshot by itself, so it never recovers: begin it with "
                 "failure=rayshot.FailureConfig(scope='system')"
             )
-        subscription = RecoverySubscription(callback, life.identity.coordinator, life.incarnation)
-        session.recoveries.add(subscription)
-        if life.is_over:  # it went back before the subscription was known
-            subscription.runs(session.life.incarnation)
-        return subscription
 
     # The end ---------------------------------------------------------------------------------------------------
 

@@ -12,16 +12,17 @@ from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import Port
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import DriverEffect, FetchAgain, ReleaseMessages, SendTagged
+from rayshot.protocol.driver_events import AnswerChanged, DriverEffect, FetchAgain, ReleaseMessages, SendTagged
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.channel.retained import Budget
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import find_coordinator, is_coordinator, new_driver_name
+from rayshot.runtime.driver.callback import Callbacks
 from rayshot.runtime.driver.calls import Calls
+from rayshot.runtime.driver.changed_answers import ChangedAnswers
 from rayshot.runtime.driver.channel import DriverChannel, DriverSender
 from rayshot.runtime.driver.creations import Creations
 from rayshot.runtime.driver.liveness import Liveness, outlast_coordinator
-from rayshot.runtime.driver.recovery_news import RecoveryNews
 from rayshot.runtime.wire.answers import RECOVERY_WAIT_S
 from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity
@@ -96,7 +97,8 @@ class DriverSession:
         self.dead_letters.life = identity.incarnation
         self.handles: WeakValueDictionary[str, ActorHandle] = WeakValueDictionary()
         self.dropped = Dropped(end_dropped)
-        self.recoveries = RecoveryNews()
+        self.recoveries = Callbacks()
+        self.changed = ChangedAnswers(self.name, self.lock, lambda: self.life, self._message)
         self.down: SystemDown | None = None
         self.left: SystemStopped | None = None
         self._encoding = threading.local()
@@ -199,8 +201,17 @@ class DriverSession:
                         channel.release(last)
                 case FetchAgain(receiver, call_id, number):
                     self.life.fetch_again(receiver, call_id, number)
+                case AnswerChanged():
+                    self.changed.note(effect)
                 case _:
                     assert_never(effect)
+        if self.changed and self.machine.awaits is None:
+            self.changed.tell()
+
+    def _message(self, receiver: str, number: int) -> bytes:
+        """A message that this driver told; b"" if it does not keep it."""
+        channel = self.channels.get(receiver)
+        return b"" if channel is None else channel.retained.message(number)
 
     # Waiting ---------------------------------------------------------------------------------------------------
 
@@ -246,12 +257,14 @@ class DriverSession:
         """The system is down: refuse everything from now on."""
         with self.lock:
             self.down = self.down or error
+            self.changed.tell()
             for channel in self.channels.values():
                 if channel.down is None:
                     channel.shut(self.down)
             self.news.notify_all()
         self.dropped.close()
         self.recoveries.close()
+        self.changed.callbacks.close()
 
     def close_without(self, detail: str) -> None:
         """The coordinator is gone for good: refuse everything from now on."""

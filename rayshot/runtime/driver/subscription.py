@@ -89,7 +89,7 @@ class Subscription:
             case WentBack():
                 if answer.identity.incarnation > self._session.life.incarnation:
                     roll_back(self._session, self._maker, answer)
-                    self._session.recoveries.runs(answer.identity.incarnation)
+                    self._session.recoveries.hear(answer.identity.incarnation)
                     self._session.life.peers.submit(self._follow)
                 self._position = answer.position
             case _:  # the coordinator is being restarted

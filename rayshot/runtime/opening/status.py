@@ -79,7 +79,8 @@ class SystemStatus:
     that waits behind them is handled, and no snapshot is taken. For ten minutes it says that the coordinator was silent
     and was replaced. `recoveries` are the times that it went back, since its
     coordinator began; one that was started again knows of the life that it found too. `spares` processes are ready to
-    become actors in place of dead ones.
+    become actors in place of dead ones. `changed_answers` counts, since its coordinator began, the answers that were
+    others after the system had gone back, and behind which the program that had got them had sent something.
 
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `proofs` counts its states by what was proved
@@ -100,6 +101,7 @@ class SystemStatus:
     recoveries: tuple[RecoveryReport, ...] = ()
     spares: int = 0
     cannot_go_back_since: datetime | None = None
+    changed_answers: int = 0
     proofs: Mapping[str, int] = field(default_factory=dict)
     unproved: str = ""
 
@@ -125,6 +127,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["recoveries"],
         report["spares"],
         None if since is None else datetime.fromtimestamp(since, UTC),
+        report["changed_answers"],
         *(proved if committed and of == committed.snapshot else ()),
     )
 

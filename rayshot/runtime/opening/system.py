@@ -24,6 +24,7 @@ from rayshot.runtime.coordinator.requests import Committed, SnapshotRequest
 from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.door import door
+from rayshot.runtime.driver.callback import Callback
 from rayshot.runtime.driver.coordinator_client import CoordinatorClient
 from rayshot.runtime.driver.drain import STOP_S, Drain
 from rayshot.runtime.driver.enrolment import enroll
@@ -34,6 +35,7 @@ from rayshot.runtime.opening.status import SystemStatus, read_status
 from rayshot.runtime.opening.termination import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled
+from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
 from rayshot.runtime.wire.recovery_report import RecoveryReport
@@ -150,6 +152,16 @@ class System:
         Raises ConfigError if the system does not go back by itself, or `callback` cannot be called so.
         """
         return self._port.on_recovery(callback)
+
+    def on_changed_answer(self, callback: Callable[[ChangedAnswer], object]) -> Callback[ChangedAnswer]:
+        """Call `callback(changed)` where a new life gives other answers than this program had got and had acted on.
+
+        "Acted on": this process sent something, to any actor, after the answer had arrived; nobody sees whether
+        `ray.get` was called. It is called on a thread of its own, once for each actor and method, when the new life has
+        given all answers again, but after 5 s at the latest; once more for those that change later. An error that it
+        raises is logged. What is compared, and how: docs/healing.md. Returns, ends and raises as `on_recovery`.
+        """
+        return self._port.on_changed_answer(callback)
 
     # Actors ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from rayshot.errors import SystemDown, SystemRecovering, SystemStopped
+from rayshot.errors import AnswerChanged, SystemDown, SystemRecovering, SystemStopped
 from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import KEPT, Loops, Trace
 from rayshot.model.dead_letter import DeadLetter
@@ -145,6 +145,7 @@ class Stop:
 
     `rolls_back`: only this life is over, because the system goes back to a snapshot by itself. `savepoint` is the one
     with which it was stopped, if that advances. `way` says what a person can do who cannot restore the last snapshot.
+    `acted_in_vain`: a program had acted on an answer that has changed, and this is the evidence of AnswerChanged.
     """
 
     system: str
@@ -154,6 +155,7 @@ class Stop:
     rolls_back: bool = False
     savepoint: SnapshotId | None = None
     way: str = ""
+    acted_in_vain: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def with_savepoint(cls, system: str, storage: str, savepoint: SnapshotId, *, advances: bool) -> "Stop":
@@ -171,6 +173,10 @@ class Stop:
         if self.rolls_back:
             return SystemRecovering(
                 f"system {self.system!r} goes back to its last snapshot: {self.detail}", system=self.system
+            )
+        if self.acted_in_vain:
+            return AnswerChanged(
+                f"system {self.system!r} was stopped: {self.text}", system=self.system, **self.acted_in_vain
             )
         if self.actor is None:
             return SystemStopped(f"system {self.system!r} was stopped: {self.text}", system=self.system)

@@ -1,0 +1,100 @@
+"""How a program hears that answers have changed which it had got, and behind which it has sent something.
+
+One kill may change thousands of answers of one method. So they are gathered, by actor and method, until this life has
+given all answers again, but for LATEST_S seconds at most.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from rayshot.format.codec import method_of_encoded
+from rayshot.protocol.driver_events import AnswerChanged
+from rayshot.runtime.channel.peers import Peers
+from rayshot.runtime.door import door
+from rayshot.runtime.driver.callback import Callbacks
+from rayshot.runtime.wire.answer_digests import describe
+from rayshot.runtime.wire.changed_answer import ChangedAnswer
+from rayshot.runtime.wire.host_identity import HostIdentity
+
+log = logging.getLogger("rayshot")
+LATEST_S = 5.0
+LINES_MAX = 20
+"""So many actors and methods have a line in the log each time."""
+
+
+class _Life(Protocol):
+    identity: HostIdentity
+    peers: Peers
+
+
+class ChangedAnswers:
+    """Those of one driver. `driver` is its name, `life` gives the present one, `message` a message that it keeps.
+
+    Call everything under the driver's lock.
+    """
+
+    def __init__(
+        self, driver: str, lock: threading.Lock, life: Callable[[], _Life], message: Callable[[str, int], bytes]
+    ) -> None:
+        self._driver, self._lock, self._life, self._message = driver, lock, life, message
+        self.callbacks = Callbacks()
+        self._found: dict[tuple[str, str], ChangedAnswer] = {}
+        self._counts: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        """Whether some are gathered."""
+        return bool(self._found)
+
+    def note(self, changed: AnswerChanged) -> None:
+        """An answer has changed. The coordinator hears of the first one at once."""
+        method, then = self._method(changed.receiver, changed.number), (changed.first[0], self._method(*changed.first))
+        is_first, key = not self._found, (changed.receiver, method)
+        before, now = describe(changed.before), describe(changed.now)
+        life = self._life().identity.incarnation
+        new = ChangedAnswer(life, changed.receiver, method, changed.number, before, now, then)
+        known = self._found.get(key)
+        self._found[key] = new if known is None else replace(known, count=known.count + 1)
+        self._counts[changed.receiver] += 1
+        if is_first:
+            self._report(new)
+            timer = threading.Timer(LATEST_S, self._tell_at_last)
+            timer.daemon = True
+            timer.start()
+
+    def _method(self, receiver: str, number: int) -> str:
+        message = self._message(receiver, number)
+        return method_of_encoded(message) if message else ""
+
+    def _tell_at_last(self) -> None:
+        with self._lock:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell of all that are gathered."""
+        found, self._found = [*self._found.values()], {}
+        if not found:
+            return
+        self._report(found[0])
+        for one in found:
+            self.callbacks.hear(one)
+        self._life().peers.submit(lambda: self._log(found))
+
+    def _report(self, first: ChangedAnswer) -> None:
+        """Tell the coordinator how many there are in all. It may hear that twice."""
+        if door.is_joined():
+            identity: Any = self._life().identity
+            identity.coordinator.answers_changed.remote(self._driver, dict(self._counts), first)
+
+    def _log(self, found: list[ChangedAnswer]) -> None:
+        for one in found[:LINES_MAX]:
+            log.warning(
+                "%s got an answer that life %d gives otherwise: %s, not %s, to %s. %s answers of this method changed. "
+                "What a program decides from answers may be undone: see docs/healing.md",
+                *(self._driver, one.life, one.now, one.before, one.what, f"{one.count:,}"),
+            )
+        if len(found) > LINES_MAX:
+            log.warning("%s: so did answers of %d other methods", self._driver, len(found) - LINES_MAX)

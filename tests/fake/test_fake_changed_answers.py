@@ -1,0 +1,286 @@
+"""A program is told of answers that it had acted on, and that a later life gives otherwise."""
+
+import asyncio
+import logging
+import random
+import re
+
+import pytest
+
+import rayshot
+from rayshot.errors import AnswerChanged, ConfigError
+from rayshot.model.configuration import FailureConfig
+from rayshot.runtime.door import door
+from rayshot.runtime.driver.changed_answers import LATEST_S
+from tests.fake.schedule import Choices
+from tests.fake.system import actor, await_life, await_stop, begin, coordinator
+from tests.fake.threads import Present
+
+OUTSIDE = {"value": 0}
+"""What actors answer with, and no snapshot has."""
+
+
+@rayshot.actor
+class Clock:
+    def __init__(self):
+        self.told = []
+
+    def now(self):
+        if isinstance(OUTSIDE["value"], Exception):
+            raise OUTSIDE["value"]
+        return OUTSIDE["value"]
+
+    def other(self):
+        return OUTSIDE["value"]
+
+    def steady(self):
+        return "always"
+
+    def note(self, value):
+        self.told.append(value)
+
+    def notes(self):
+        return self.told
+
+
+class Scene:
+    """A system with two clocks, c and d, and what its program hears."""
+
+    def __init__(self, cluster, **failure):
+        OUTSIDE["value"] = 0
+        self.cluster = cluster
+        self.system = begin(failure=FailureConfig(backoff_s=0.0, **failure))
+        self.c, self.d = (Clock.options(name=name).remote() for name in "cd")
+        door.get([one.steady.remote() for one in (self.c, self.d)])
+        self.system.snapshot()
+        self.heard = []
+        self.subscription = self.system.on_changed_answer(self.heard.append)
+
+    def act(self, handle=None):
+        """Ask, and send something behind the answer."""
+        door.get((handle or self.c).now.remote())
+        self.d.note.tell("it was asked")
+
+    def go_back(self, value, *names):
+        """The actors of these names die, and OUTSIDE changes."""
+        life = self.system.status().incarnation + 1
+        OUTSIDE["value"] = value
+        for name in names or ("d",):
+            self.cluster.die(actor(self.cluster, name))
+        await_life(self.cluster, self.system, life)
+        self.settle()
+
+    def settle(self, seconds=1.0):
+        self.cluster.schedule.pass_s(seconds)
+
+    @property
+    def changes(self):
+        return [(one.actor, one.method, one.before, one.now, one.then, one.count) for one in self.heard]
+
+
+@pytest.fixture
+def scene(cluster):
+    return Scene(cluster)
+
+
+CHANGED = ("c", "now", "0", "1", ("d", "note"), 1)
+
+
+def test_the_program_is_told_in_its_log_by_a_function_and_by_a_count(scene, caplog):
+    scene.act()
+    with caplog.at_level(logging.WARNING, "rayshot"):
+        scene.go_back(1)
+    assert scene.changes == [CHANGED]
+    assert (scene.heard[0].life, scene.heard[0].number) == (2, 3)
+    assert scene.system.status().changed_answers == 1
+    (line,) = [one for one in caplog.messages if "otherwise" in one]
+    for part in ("life 2", "1, not 0", "message 3 to 'c' (.now)", "had sent d.note", "docs/healing.md"):
+        assert part in line, line
+
+
+@pytest.mark.parametrize("victim", ["c", "d"])
+def test_it_does_not_matter_whether_the_actor_is_in_a_new_process(scene, victim):
+    scene.act()
+    scene.go_back(1, victim)
+    assert scene.changes == [CHANGED]
+
+
+def test_it_is_told_too_if_the_coordinator_dies_with_the_actor(scene):
+    scene.act()
+    OUTSIDE["value"] = 1
+    scene.cluster.die(actor(scene.cluster, "c"))
+    scene.cluster.die(coordinator(scene.cluster))
+    scene.cluster.until(lambda: scene.heard)
+    assert scene.changes == [CHANGED]
+
+
+def test_the_same_answers_are_not_told(scene, caplog):
+    scene.act()
+    door.get(scene.c.steady.remote())
+    scene.act()
+    with caplog.at_level(logging.WARNING, "rayshot"):
+        scene.go_back(0)
+    assert (scene.heard, scene.system.status().changed_answers) == ([], 0)
+    assert "otherwise" not in caplog.text
+
+
+def test_an_answer_behind_which_nothing_was_sent_is_told_when_something_is(scene):
+    assert door.get(scene.c.now.remote()) == 0
+    scene.go_back(1)
+    assert scene.heard == []
+    scene.d.note.tell("now")
+    scene.settle()
+    assert scene.changes == [CHANGED]
+
+
+def test_an_answer_that_had_not_come_before_the_death_is_no_change(scene):
+    reference = scene.c.now.remote()
+    scene.cluster.die(actor(scene.cluster, "d"))
+    OUTSIDE["value"] = 1
+    await_life(scene.cluster, scene.system, 2)
+    assert door.get(reference) == 1
+    scene.d.note.tell("now")
+    scene.settle()
+    scene.go_back(1, "c")
+    assert scene.heard == []
+
+
+def test_an_error_in_the_place_of_a_value_is_a_change_and_another_text_of_an_error_is_none(scene):
+    scene.act()
+    scene.go_back(ValueError("one"))
+    assert [(one.before, one.now) for one in scene.heard] == [("0", "the error ValueError")]
+    scene.go_back(ValueError("two"))
+    assert len(scene.heard) == 1
+    scene.go_back(5)
+    assert [(one.before, one.now) for one in scene.heard[1:]] == [("the error ValueError", "5")]
+
+
+def test_many_changes_of_one_method_are_told_once_with_their_number(scene, caplog):
+    for _ in range(30):
+        scene.act()
+        door.get(scene.c.other.remote())
+    with caplog.at_level(logging.WARNING, "rayshot"):
+        scene.go_back(1)
+    counts = {one.method: one.count for one in scene.heard}
+    assert counts == {"now": 30, "other": 29}, "nothing was sent behind the last one"
+    assert len([one for one in caplog.messages if "otherwise" in one]) == 2
+    assert scene.system.status().changed_answers == 59
+
+
+def test_two_rollbacks_in_a_row_are_told_each_and_one_that_changes_nothing_is_not(scene):
+    scene.act()
+    scene.go_back(1)
+    scene.go_back(1)
+    scene.go_back(2)
+    assert [(one.life, one.before, one.now) for one in scene.heard] == [(2, "0", "1"), (4, "1", "2")]
+
+
+def test_what_a_snapshot_holds_is_answered_for_ever(scene):
+    scene.act()
+    scene.system.snapshot()
+    scene.settle()
+    scene.go_back(1)
+    assert scene.heard == []
+
+
+def test_a_durable_answer_never_changes(scene):
+    reference = scene.c.now.options(durable=True).remote()
+    scene.settle()
+    scene.system.snapshot()
+    assert door.get(reference) == 0
+    scene.d.note.tell("now")
+    scene.go_back(1, "c")
+    assert scene.heard == []
+
+
+def test_the_function_is_called_on_a_thread_of_its_own_whose_errors_end_nothing_until_it_is_cancelled(scene):
+    threads, told = [], []
+
+    def hear(one):
+        threads.append(Present.cluster.schedule.current)
+        told.append(one.now)
+        raise SystemExit
+
+    subscription = scene.system.on_changed_answer(hear)
+    scene.act()
+    scene.go_back(1)
+    scene.go_back(2)
+    assert told == ["1", "2"]
+    assert len(set(threads)) == 1
+    assert threads[0] is not scene.cluster.schedule.main
+    subscription.cancel()
+    subscription.cancel()
+    scene.go_back(3)
+    assert (told, len(scene.heard)) == (["1", "2"], 3)
+
+
+@pytest.mark.parametrize("callback", [None, 5, asyncio.sleep])
+def test_what_cannot_be_called_is_refused(scene, callback):
+    with pytest.raises(ConfigError, match="give a function that takes a ChangedAnswer"):
+        scene.system.on_changed_answer(callback)
+
+
+def test_a_system_that_does_not_go_back_by_itself_refuses(cluster):
+    with pytest.raises(ConfigError, match=r"does not go back .*scope='system'"):
+        begin(failure=FailureConfig(scope="stop")).on_changed_answer(print)
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match=r"on_changed_answer='warm': there are 'warn' and 'stop'.*Did you mean"):
+        FailureConfig(on_changed_answer="warm")
+
+
+def test_with_stop_the_system_stops_and_all_get_an_error_that_names_the_call(cluster):
+    scene = Scene(cluster, on_changed_answer="stop")
+    scene.act()
+    OUTSIDE["value"] = 1
+    cluster.die(actor(cluster, "c"))
+    detail = await_stop(cluster, scene.system)
+    assert re.search(r"life 2 answers a call of driver:\w+ otherwise .*message 3 to 'c' \(.now\).* sent d.note", detail)
+    asks = (
+        scene.system.snapshot,
+        lambda: scene.d.note.tell("more"),
+        lambda: door.get(scene.c.now.remote()),
+        lambda: scene.system.get_actor("c"),
+    )
+    for ask in asks:
+        with pytest.raises(AnswerChanged, match=r"\.now") as raised:
+            ask()
+        assert raised.value.evidence["actor"] == "c"
+        assert raised.value.evidence["method"] == "now"
+    assert scene.changes == [CHANGED]
+
+
+def test_with_stop_a_system_whose_answers_are_the_same_goes_on(cluster):
+    scene = Scene(cluster, on_changed_answer="stop")
+    scene.act()
+    scene.go_back(0)
+    scene.act()
+    scene.settle()
+    assert scene.system.status().state == "running"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_any_story_of_calls_snapshots_and_deaths_a_change_is_told_if_the_program_had_acted_and_no_snapshot_holds_it(
+    cluster, seed
+):
+    chance, acted, victims = random.Random(seed), False, ["c", "d", "cd"]
+    scene = Scene(cluster)
+    chance.shuffle(victims)
+    cluster.schedule.choose = Choices.of_seed(seed)
+    for _ in range(12):
+        match chance.choice(["ask", "act", "die", "snapshot"]):
+            case "ask":
+                door.get(scene.c.steady.remote())
+            case "act":
+                scene.act()
+                acted = True
+            case "snapshot":
+                scene.system.snapshot()
+                scene.settle()
+                acted = False
+            case "die" if victims:
+                told, change = len(scene.heard), chance.choice([0, 1])
+                scene.go_back(OUTSIDE["value"] + change * acted, *victims.pop())
+                scene.settle(2 * LATEST_S)
+                assert (len(scene.heard) > told) == (acted and change == 1)
