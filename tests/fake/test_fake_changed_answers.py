@@ -14,10 +14,11 @@ from rayshot.runtime.door import door
 from rayshot.runtime.driver.changed_answers import LATEST_S
 from tests.fake.schedule import Choices
 from tests.fake.system import actor, await_life, await_stop, begin, coordinator
-from tests.fake.threads import Present
+from tests.fake.threads import TIME, Present
 
 OUTSIDE = {"value": 0}
 """What actors answer with, and no snapshot has."""
+SLOW = {"seconds": 0.0}
 
 
 @rayshot.actor
@@ -35,6 +36,9 @@ class Clock:
 
     def steady(self):
         return "always"
+
+    def late(self):
+        TIME.sleep(SLOW["seconds"])
 
     def note(self, value):
         self.told.append(value)
@@ -212,6 +216,20 @@ def test_the_function_is_called_on_a_thread_of_its_own_whose_errors_end_nothing_
     subscription.cancel()
     scene.go_back(3)
     assert (told, len(scene.heard)) == (["1", "2"], 3)
+
+
+def test_where_the_new_life_takes_long_to_answer_all_again_the_program_is_told_meanwhile_and_again(scene, monkeypatch):
+    scene.act()
+    door.get(scene.d.late.remote())
+    scene.act()
+    monkeypatch.setitem(SLOW, "seconds", 4 * LATEST_S)
+    OUTSIDE["value"] = 1
+    scene.cluster.die(actor(scene.cluster, "c"))
+    scene.cluster.until(lambda: scene.heard)
+    assert [one.count for one in scene.heard] == [1], "the second question waits for the late answer"
+    scene.settle(8 * LATEST_S)
+    assert [one.count for one in scene.heard] == [1, 1]
+    assert scene.system.status().changed_answers == 2
 
 
 @pytest.mark.parametrize("callback", [None, 5, asyncio.sleep])

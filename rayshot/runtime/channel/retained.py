@@ -65,12 +65,12 @@ class Retained:
         self._budget.use(-sum(batch.size for batch in self._batches[:over]))
         del self._batches[:over]
 
-    def message(self, number: int) -> bytes:
-        """One of the messages; b"" if it is not kept."""
+    def frame_with(self, number: int) -> Frame | None:
+        """The batch with this message; None if it is not kept."""
         index = bisect_left(self._batches, number, key=_LAST)
         if index == len(self._batches) or number < self._batches[index].frame.first:
-            return b""
-        return bytes(cut_frame(self._batches[index].frame, number, number).body)
+            return None
+        return self._batches[index].frame
 
     def size_up_to(self, last: int) -> int:
         """The bytes that `release` would free."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from rayshot.format.codec import method_of_encoded
+from rayshot.format.codec import Frame, method_of_encoded, split_frame
 from rayshot.protocol.driver_events import AnswerChanged
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
@@ -22,6 +22,7 @@ from rayshot.runtime.wire.host_identity import HostIdentity
 
 log = logging.getLogger("rayshot")
 LATEST_S = 5.0
+SPLIT_MAX = 16
 LINES_MAX = 20
 """So many actors and methods have a line in the log each time."""
 
@@ -32,18 +33,25 @@ class _Life(Protocol):
 
 
 class ChangedAnswers:
-    """Those of one driver. `driver` is its name, `life` gives the present one, `message` a message that it keeps.
+    """Those of one driver. `driver` is its name, `life` gives the present one.
 
-    Call everything under the driver's lock.
+    `frame_with(receiver, number)` gives the batch with a message; None if the driver keeps it no more. Call everything
+    under the driver's lock.
     """
 
     def __init__(
-        self, driver: str, lock: threading.Lock, life: Callable[[], _Life], message: Callable[[str, int], bytes]
+        self,
+        driver: str,
+        lock: threading.Lock,
+        life: Callable[[], _Life],
+        frame_with: Callable[[str, int], Frame | None],
     ) -> None:
-        self._driver, self._lock, self._life, self._message = driver, lock, life, message
+        self._driver, self._lock, self._life, self._frame_with = driver, lock, life, frame_with
         self.callbacks = Callbacks()
         self._found: dict[tuple[str, str], ChangedAnswer] = {}
         self._counts: Counter[str] = Counter()
+        self._split: dict[str, tuple[Frame, list[bytes]]] = {}
+        """By receiver, the batch that was looked into last, and its messages: to split it for each would take long."""
 
     def __bool__(self) -> bool:
         """Whether some are gathered."""
@@ -66,8 +74,15 @@ class ChangedAnswers:
             timer.start()
 
     def _method(self, receiver: str, number: int) -> str:
-        message = self._message(receiver, number)
-        return method_of_encoded(message) if message else ""
+        frame, messages = self._split.get(receiver, (None, []))
+        if frame is None or not frame.first <= number <= frame.last:
+            if (frame := self._frame_with(receiver, number)) is None:
+                return ""
+            messages = split_frame(frame)
+            if len(self._split) >= SPLIT_MAX:
+                self._split.clear()
+            self._split[receiver] = frame, messages
+        return method_of_encoded(messages[number - frame.first])
 
     def _tell_at_last(self) -> None:
         with self._lock:
@@ -76,6 +91,7 @@ class ChangedAnswers:
     def tell(self) -> None:
         """Tell of all that are gathered."""
         found, self._found = [*self._found.values()], {}
+        self._split.clear()
         if not found:
             return
         self._report(found[0])

@@ -7,7 +7,7 @@ from typing import Any, Protocol, assert_never
 from weakref import WeakValueDictionary
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering, SystemStopped
-from rayshot.format.codec import Codec
+from rayshot.format.codec import Codec, Frame
 from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import Port
@@ -98,7 +98,7 @@ class DriverSession:
         self.handles: WeakValueDictionary[str, ActorHandle] = WeakValueDictionary()
         self.dropped = Dropped(end_dropped)
         self.recoveries = Callbacks()
-        self.changed = ChangedAnswers(self.name, self.lock, lambda: self.life, self._message)
+        self.changed = ChangedAnswers(self.name, self.lock, lambda: self.life, self._frame_with)
         self.down: SystemDown | None = None
         self.left: SystemStopped | None = None
         self._encoding = threading.local()
@@ -208,10 +208,10 @@ class DriverSession:
         if self.changed and self.machine.awaits is None:
             self.changed.tell()
 
-    def _message(self, receiver: str, number: int) -> bytes:
-        """A message that this driver told; b"" if it does not keep it."""
+    def _frame_with(self, receiver: str, number: int) -> Frame | None:
+        """The batch with a message that this driver told; None if it does not keep it."""
         channel = self.channels.get(receiver)
-        return b"" if channel is None else channel.retained.message(number)
+        return None if channel is None else channel.retained.frame_with(number)
 
     # Waiting ---------------------------------------------------------------------------------------------------
 
