@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from rayshot.protocol.driver_events import AnswerArrived, AnswerChanged
+from rayshot.protocol.driver_events import AnswerArrived, TellOfChange
 from rayshot.protocol.identity import Owed
 from rayshot.protocol.seen_answers import SeenAnswers
 
@@ -60,10 +60,10 @@ class AnswerOrder:
         """The answers before the pointer."""
         return [*islice(self._answers, self.confirmed - self._forgotten)]
 
-    def add(self, arrived: AnswerArrived, *, of_this_life: bool) -> tuple[AnswerChanged, ...]:
+    def add(self, arrived: AnswerArrived, *, of_this_life: bool) -> tuple[TellOfChange, ...]:
         """The driver saw an answer. Call `advance` after it. Returns whether it is another one than before."""
         key = receiver, _ = arrived.receiver, arrived.number
-        changed: tuple[AnswerChanged, ...] = ()
+        changed: tuple[TellOfChange, ...] = ()
         if key not in self.seen:
             if not self._answers or self._answers[-1][0] != receiver:
                 self._run = self.end

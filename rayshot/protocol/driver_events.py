@@ -200,8 +200,8 @@ class FetchAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerChanged:
-    """The program got the answer `before` of message `number`, and this life gave `now`.
+class TellOfChange:
+    """Tell the program: it got the answer `before` of message `number`, and this life gave `now`.
 
     Behind the first answer the driver sent message `first` at first: its receiver, and its number there.
     """
@@ -213,4 +213,4 @@ class AnswerChanged:
     first: tuple[str, int]
 
 
-DriverEffect = SendTagged | ReleaseMessages | FetchAgain | AnswerChanged
+DriverEffect = SendTagged | ReleaseMessages | FetchAgain | TellOfChange

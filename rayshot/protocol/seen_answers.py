@@ -10,7 +10,7 @@ A second rollback may change the answer once more. It is compared with what the 
 
 from dataclasses import dataclass, field
 
-from rayshot.protocol.driver_events import AnswerChanged
+from rayshot.protocol.driver_events import TellOfChange
 
 KEPT_MAX = 65_536
 """So many answers are compared, of those that no durable cut holds: the first ones."""
@@ -56,6 +56,7 @@ class SeenAnswers:
 
     def saw(self, key: _Key, answer: bytes) -> None:
         """The driver saw an answer for the first time; b"": it is not to be compared."""
+        assert key not in self._seen, f"{key} was seen before"
         if not answer or self._compared >= KEPT_MAX:
             self._seen[key] = None
             return
@@ -63,8 +64,9 @@ class SeenAnswers:
         self._compared += 1
         self._is_new = False
 
-    def given_again(self, key: _Key, answer: bytes) -> tuple[AnswerChanged, ...]:
+    def given_again(self, key: _Key, answer: bytes) -> tuple[TellOfChange, ...]:
         """A later life gave the answer again. Returns whether that is another one, and something followed the first."""
+        assert key in self._seen, f"{key} was never seen"
         seen = self._seen[key]
         if seen is None or not answer:
             return ()
@@ -73,21 +75,22 @@ class SeenAnswers:
         self._changed[key] = answer
         return ()
 
-    def sent(self, receiver: str, number: int) -> tuple[AnswerChanged, ...]:
+    def sent(self, receiver: str, number: int) -> tuple[TellOfChange, ...]:
         """The driver sent a message. Returns which of the answers before it have changed without it knowing."""
         if self._is_new:
             return ()
+        assert self._now.first is None, f"{self._now.first} followed already"
         self._now.first = receiver, number
         self._now, self._is_new = _Behind(), True
         changed, self._changed = self._changed, {}
         return tuple(found for key, answer in changed.items() for found in self._compare(key, answer))
 
-    def _compare(self, key: _Key, answer: bytes) -> tuple[AnswerChanged, ...]:
+    def _compare(self, key: _Key, answer: bytes) -> tuple[TellOfChange, ...]:
         seen = self._seen[key]
         assert seen is not None, f"{key} is not compared"
         before, seen.answer, first = seen.answer, answer, seen.behind.first
         assert first is not None, f"nothing followed {key}"
-        return () if answer == before else (AnswerChanged(*key, before, answer, first),)
+        return () if answer == before else (TellOfChange(*key, before, answer, first),)
 
     def forget(self, key: _Key) -> None:
         """No later life gives this answer again."""

@@ -9,7 +9,6 @@ from rayshot.protocol import seen_answers
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
     AnswerArrived,
-    AnswerChanged,
     CallMade,
     CutCommitted,
     FetchAgain,
@@ -17,6 +16,7 @@ from rayshot.protocol.driver_events import (
     OutcomeCame,
     OutcomeLost,
     SystemRolledBack,
+    TellOfChange,
 )
 from rayshot.protocol.events import BatchTaken, ReceiverEnded
 from rayshot.protocol.identity import SnapshotId
@@ -41,7 +41,7 @@ def says(driver, answer, number=1, life=1, *, again=False):
 
 
 def changes(effects):
-    return [effect for effect in effects if isinstance(effect, AnswerChanged)]
+    return [effect for effect in effects if isinstance(effect, TellOfChange)]
 
 
 def goes_back(driver, life=2, **numbers):
@@ -59,7 +59,7 @@ def test_another_answer_is_told_with_both_and_with_the_first_message_behind_it(d
     acted(driver)
     sends(driver, "q")
     goes_back(driver)
-    assert says(driver, b"new", life=2) == [AnswerChanged("q", 1, b"old", b"new", ("p", 1))]
+    assert says(driver, b"new", life=2) == [TellOfChange("q", 1, b"old", b"new", ("p", 1))]
 
 
 def test_the_same_answer_is_no_change(driver):
@@ -73,7 +73,7 @@ def test_an_answer_behind_which_nothing_was_sent_is_not_told_until_something_is(
     says(driver, b"old")
     goes_back(driver)
     assert says(driver, b"new", life=2) == []
-    assert sends(driver, "p") == [AnswerChanged("q", 1, b"old", b"new", ("p", 1))]
+    assert sends(driver, "p") == [TellOfChange("q", 1, b"old", b"new", ("p", 1))]
     assert sends(driver, "p") == []
 
 
@@ -94,7 +94,7 @@ def test_after_a_second_rollback_it_is_compared_with_what_was_told_last(driver):
     goes_back(driver, 3)
     assert says(driver, b"new", life=3) == []
     goes_back(driver, 4)
-    assert says(driver, b"old", life=4) == [AnswerChanged("q", 1, b"new", b"old", ("p", 1))]
+    assert says(driver, b"old", life=4) == [TellOfChange("q", 1, b"new", b"old", ("p", 1))]
 
 
 def test_an_answer_of_a_life_that_was_over_before_the_driver_saw_it_is_compared_with_nothing(driver):
@@ -147,7 +147,7 @@ def test_an_answer_of_a_later_life_that_comes_before_the_news_of_it_is_the_one_t
     goes_back(driver)
     sends(driver, "p")
     goes_back(driver, 3)
-    assert says(driver, b"new", life=3) == [AnswerChanged("q", 1, b"old", b"new", ("p", 1))]
+    assert says(driver, b"new", life=3) == [TellOfChange("q", 1, b"old", b"new", ("p", 1))]
 
 
 def test_an_answer_of_an_earlier_life_that_is_heard_later_is_compared_too(driver):
@@ -159,7 +159,7 @@ def test_an_answer_of_an_earlier_life_that_is_heard_later_is_compared_too(driver
     sends(driver, "p")
     assert driver.handle(MessagesHanded("q", 1)) == (FetchAgain("q", 1, 1),)
     found = changes(driver.handle(OutcomeCame("q", 1, (), 2, answer=b"new", again=True)))
-    assert found == [AnswerChanged("q", 1, b"old", b"new", ("p", 1))]
+    assert found == [TellOfChange("q", 1, b"old", b"new", ("p", 1))]
 
 
 def test_answers_without_bytes_are_not_compared(driver):
@@ -218,7 +218,7 @@ class Story:
             if what == "saw":
                 followed[key] = next((other for did, other in self.done[place:] if did == "sent"), None)
         due = {
-            key: AnswerChanged(*key, self.belief[key], now, followed[key])
+            key: TellOfChange(*key, self.belief[key], now, followed[key])
             for key, now in self.newest.items()
             if now != self.belief[key] and followed[key] is not None
         }

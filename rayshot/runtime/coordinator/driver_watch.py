@@ -149,6 +149,7 @@ class DriverWatch:
 
     def answers_changed(self, driver: str, counts: Mapping[str, int]) -> None:
         """So many answers have changed on which this driver had acted: by actor, in all. It may say so twice."""
+        assert is_driver(driver), f"{driver} is an actor, and answers of actors go back with them"
         with self._counting:
             before = self._changed.get(driver, {})
             more = {actor: count - known for actor, count in counts.items() if count > (known := before.get(actor, 0))}

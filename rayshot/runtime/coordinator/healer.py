@@ -210,6 +210,8 @@ class Healer:
 
     def acted_in_vain(self, driver: str, changed: ChangedAnswer) -> None:
         """A driver had acted on an answer that has changed, and the settings stop the system then."""
+        assert self._settings.failure.on_changed_answer == "stop", "the program is told, and no more"
+        assert changed.life > 1, f"no life before {changed.life} has answered"
         why = f"life {changed.life} answers a call of {driver} otherwise than before the system went back"
         evidence = {"driver": driver, "actor": changed.actor, "method": changed.method, "number": changed.number}
         detail = f"{why}: {changed.what}. rayshot.resume goes on from the last snapshot"

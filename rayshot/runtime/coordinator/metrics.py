@@ -224,6 +224,7 @@ class Metrics:
 
     def answers_changed(self, counts: Mapping[str, int]) -> None:
         """So many more answers have changed on which programs had acted, by actor."""
+        assert all(count > 0 for count in counts.values()), f"a counter does not go back: {counts}"
         self._changed.extend(counts.items())
 
     def _run(self) -> None:

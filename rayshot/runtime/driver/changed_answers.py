@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from rayshot.format.codec import Frame, method_of_encoded, split_frame
-from rayshot.protocol.driver_events import AnswerChanged
+from rayshot.protocol.driver_events import TellOfChange
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
 from rayshot.runtime.driver.callback import Callbacks
@@ -57,8 +57,9 @@ class ChangedAnswers:
         """Whether some are gathered."""
         return bool(self._found)
 
-    def note(self, changed: AnswerChanged) -> None:
+    def note(self, changed: TellOfChange) -> None:
         """An answer has changed. The coordinator hears of the first one at once."""
+        assert self._lock.locked(), "changed answers are gathered under the lock"
         method, then = self._method(changed.receiver, changed.number), (changed.first[0], self._method(*changed.first))
         is_first, key = not self._found, (changed.receiver, method)
         before, now = describe(changed.before), describe(changed.now)
@@ -78,6 +79,7 @@ class ChangedAnswers:
         if frame is None or not frame.first <= number <= frame.last:
             if (frame := self._frame_with(receiver, number)) is None:
                 return ""
+            assert frame.first <= number <= frame.last, f"{number} to {receiver} is not in the batch from {frame.first}"
             messages = split_frame(frame)
             if len(self._split) >= SPLIT_MAX:
                 self._split.clear()
@@ -90,6 +92,7 @@ class ChangedAnswers:
 
     def tell(self) -> None:
         """Tell of all that are gathered."""
+        assert self._lock.locked(), "changed answers are told under the lock"
         found, self._found = [*self._found.values()], {}
         self._split.clear()
         if not found:

@@ -12,7 +12,7 @@ from rayshot.model.dead_letters import DeadLetters
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import Port
 from rayshot.protocol.driver import Driver
-from rayshot.protocol.driver_events import AnswerChanged, DriverEffect, FetchAgain, ReleaseMessages, SendTagged
+from rayshot.protocol.driver_events import DriverEffect, FetchAgain, ReleaseMessages, SendTagged, TellOfChange
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.channel.retained import Budget
 from rayshot.runtime.door import door
@@ -201,7 +201,7 @@ class DriverSession:
                         channel.release(last)
                 case FetchAgain(receiver, call_id, number):
                     self.life.fetch_again(receiver, call_id, number)
-                case AnswerChanged():
+                case TellOfChange():
                     self.changed.note(effect)
                 case _:
                     assert_never(effect)
@@ -209,7 +209,8 @@ class DriverSession:
             self.changed.tell()
 
     def _frame_with(self, receiver: str, number: int) -> Frame | None:
-        """The batch with a message that this driver told; None if it does not keep it."""
+        """The batch with a message that this driver told; None if it does not keep it. Call under the lock."""
+        assert self.lock.locked(), "what is kept is looked at under the lock"
         channel = self.channels.get(receiver)
         return None if channel is None else channel.retained.frame_with(number)
 

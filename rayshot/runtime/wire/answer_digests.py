@@ -44,6 +44,7 @@ def digest(value: Any) -> bytes:
 
 def describe(answer: bytes) -> str:
     """What a digest shows of its answer, on one line of up to SHOWN_MAX characters."""
+    assert answer, "an outcome that says nothing of the call is not shown"
     kind, rest = answer[:1], answer[1:]
     if kind == _WHOLE:
         text = repr(unpack(rest))

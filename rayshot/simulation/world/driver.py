@@ -6,12 +6,12 @@ from typing import Any, assert_never
 
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
-    AnswerChanged,
     DriverEffect,
     DriverEvent,
     FetchAgain,
     ReleaseMessages,
     SendTagged,
+    TellOfChange,
 )
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.simulation.world.failure import OracleFailure
@@ -112,7 +112,7 @@ class SimulatedDriver:
                 self.transmit(packet)
             case ReleaseMessages(receiver, last):
                 self.released[receiver] = max(self.released[receiver], last)
-            case FetchAgain() | AnswerChanged():
+            case FetchAgain() | TellOfChange():
                 pass  # here outcomes come unasked, and without the bytes that are compared
             case _:
                 assert_never(effect)
