@@ -9,6 +9,7 @@ from rayshot.errors import RayshotError
 KINDS = {
     "actor_died",
     "actor_exited",
+    "answer_changed",
     "answer_timed_out",
     "actor_not_found",
     "already_exists",

@@ -15,7 +15,6 @@ from rayshot.format.codec import Frame, method_of_encoded, split_frame
 from rayshot.protocol.driver_events import TellOfChange
 from rayshot.runtime.channel.peers import Peers
 from rayshot.runtime.door import door
-from rayshot.runtime.driver.callback import Callbacks
 from rayshot.runtime.wire.answer_digests import describe
 from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import HostIdentity
@@ -33,7 +32,7 @@ class _Life(Protocol):
 
 
 class ChangedAnswers:
-    """Those of one driver. `driver` is its name, `life` gives the present one.
+    """Those of one driver. `driver` is its name, `life` gives the present one, `tell` tells the program of one.
 
     `frame_with(receiver, number)` gives the batch with a message; None if the driver keeps it no more. Call everything
     under the driver's lock.
@@ -45,9 +44,9 @@ class ChangedAnswers:
         lock: threading.Lock,
         life: Callable[[], _Life],
         frame_with: Callable[[str, int], Frame | None],
+        tell: Callable[[ChangedAnswer], None],
     ) -> None:
-        self._driver, self._lock, self._life, self._frame_with = driver, lock, life, frame_with
-        self.callbacks = Callbacks()
+        self._driver, self._lock, self._life, self._frame_with, self._tell = driver, lock, life, frame_with, tell
         self._found: dict[tuple[str, str], ChangedAnswer] = {}
         self._counts: Counter[str] = Counter()
         self._split: dict[str, tuple[Frame, list[bytes]]] = {}
@@ -99,7 +98,7 @@ class ChangedAnswers:
             return
         self._report(found[0])
         for one in found:
-            self.callbacks.hear(one)
+            self._tell(one)
         self._life().peers.submit(lambda: self._log(found))
 
     def _report(self, first: ChangedAnswer) -> None:

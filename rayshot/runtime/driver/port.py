@@ -167,7 +167,7 @@ class DriverPort:
         """See `System.on_changed_answer`."""
         self._check_callback("on_changed_answer", "ChangedAnswer", callback)
         subscription = Callback[ChangedAnswer](callback, "rayshot-changed-answers")
-        self.session.changed.callbacks.add(subscription)
+        self.session.hearers.add(subscription)
         return subscription
 
     def _check_callback(self, of: str, what: str, callback: Any) -> None:

@@ -75,7 +75,8 @@ class DriverSession:
 
     `label` is the name under which the program attached, if any. `life` is the present life of the system; a rollback
     begins another one, and then `news` is notified. The channels stay the same. `handles` are the handles that the
-    driver gave out and the program still has, by name. `down` is the error of a system that is over, `left` that of a
+    driver gave out and the program still has, by name. `recoveries` are told of lives that run, `hearers` of answers
+    that have changed. `down` is the error of a system that is over, `left` that of a
     program that has left the Ray cluster.
     """
 
@@ -98,7 +99,8 @@ class DriverSession:
         self.handles: WeakValueDictionary[str, ActorHandle] = WeakValueDictionary()
         self.dropped = Dropped(end_dropped)
         self.recoveries = Callbacks()
-        self.changed = ChangedAnswers(self.name, self.lock, lambda: self.life, self._frame_with)
+        self.hearers = Callbacks()
+        self.changed = ChangedAnswers(self.name, self.lock, lambda: self.life, self._frame_with, self.hearers.hear)
         self.down: SystemDown | None = None
         self.left: SystemStopped | None = None
         self._encoding = threading.local()
@@ -265,7 +267,7 @@ class DriverSession:
             self.news.notify_all()
         self.dropped.close()
         self.recoveries.close()
-        self.changed.callbacks.close()
+        self.hearers.close()
 
     def close_without(self, detail: str) -> None:
         """The coordinator is gone for good: refuse everything from now on."""

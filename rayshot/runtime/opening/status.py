@@ -101,9 +101,9 @@ class SystemStatus:
     recoveries: tuple[RecoveryReport, ...] = ()
     spares: int = 0
     cannot_go_back_since: datetime | None = None
-    changed_answers: int = 0
     proofs: Mapping[str, int] = field(default_factory=dict)
     unproved: str = ""
+    changed_answers: int = 0
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
@@ -111,6 +111,7 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
     waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
     stop, committed, (since, evicted) = report["stop"], report["committed"], report["let_go"]
     of, *proved = report["proved"] or (None,)
+    proofs, unproved = proved if committed and of == committed.snapshot else ({}, "")
     return SystemStatus(
         report["system"],
         report["incarnation"],
@@ -127,8 +128,9 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         report["recoveries"],
         report["spares"],
         None if since is None else datetime.fromtimestamp(since, UTC),
+        proofs,
+        unproved,
         report["changed_answers"],
-        *(proved if committed and of == committed.snapshot else ()),
     )
 
 
