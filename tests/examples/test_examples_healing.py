@@ -9,7 +9,7 @@ from tests.processes import ROOT
 
 pytestmark = pytest.mark.ray
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/healing.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python[^\n]*\n(.*?)```", (ROOT / "docs/healing.md").read_text(), re.DOTALL)
 PROGRAM = """
 import os, random, signal, sys, time, uuid
 import ray, rayshot
