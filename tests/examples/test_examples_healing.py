@@ -27,7 +27,7 @@ class Oven:
 
 {classes}
 
-system = rayshot.init("shop", storage=sys.argv[1], snapshot=rayshot.SnapshotConfig(interval_s=None))
+system = rayshot.init("shop", storage=sys.argv[1], snapshots=rayshot.SnapshotConfig(interval_s=None))
 system.on_changed_answer(told.append)
 {actors}
 system.snapshot()
