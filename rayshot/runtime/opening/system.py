@@ -156,10 +156,8 @@ class System:
     def on_changed_answer(self, callback: Callable[[ChangedAnswer], object]) -> Callback[ChangedAnswer]:
         """Call `callback(changed)` where a new life gives other answers than this program had got and had acted on.
 
-        "Acted on": this process sent something, to any actor, after the answer had arrived; nobody sees whether
-        `ray.get` was called. It is called on a thread of its own, once for each actor and method, when the new life has
-        given all answers again, but after 5 s at the latest; once more for those that change later. An error that it
-        raises is logged. What is compared, and how: docs/healing.md. Returns, ends and raises as `on_recovery`.
+        "Acted on": this process sent something after the answer had arrived. It is called on a thread of its own, once
+        for each actor and method, after 5 s at the latest. See docs/healing.md. Else as `on_recovery`.
         """
         return self._port.on_changed_answer(callback)
 
