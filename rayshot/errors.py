@@ -201,7 +201,7 @@ class Unsigned(Untrusted):
 
 
 class SnapshotMismatch(Untrusted):
-    """The signature is valid, but for another system, snapshot or log position."""
+    """The signature is valid, and is of another system, snapshot or log position."""
 
 
 class RolledBack(Untrusted):
@@ -259,7 +259,7 @@ class Incompatible(RayshotError):
 
 
 class FormatTooNew(Incompatible):
-    """A newer rayshot wrote it; install that one."""
+    """A newer rayshot wrote it: install that version."""
 
 
 class CodeMismatch(Incompatible):

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from math import inf
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from rayshot.errors import ActorNotFound, ConfigError, SnapshotAborted, SystemDown, SystemRecovering, SystemStopped
@@ -76,9 +76,7 @@ class System:
         self._outer.append(ports.enter(self.name))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         assert self._outer, "a block ends that did not begin"
         ports.leave(self._outer.pop())
         self.latest.shutdown()
@@ -116,10 +114,7 @@ class System:
 
     @property
     def incarnation(self) -> int:
-        """Which life of the system this is, from 1; each restore begins a new one.
-
-        It grows when the system goes back to a snapshot by itself.
-        """
+        """Which life of the system this is, from 1: each restore begins a new one, and so does each rollback."""
         return self._identity.incarnation
 
     @property
@@ -132,21 +127,18 @@ class System:
     def wait_until_running(self, within_s: float = inf) -> None:
         """Wait while the system goes back to its last snapshot by itself; return at once if it runs.
 
-        A death is noticed after a fraction of a second. Until then the system runs, so this does not wait for what it
-        does not know.
-
-        Raises NotReady after `within_s` seconds, and up to 30 s later if the coordinator does not answer as Ray starts
-        it again; NoAnswer if it does not answer otherwise; SystemDown if the system takes no messages any more.
+        A death is noticed after a fraction of a second: until then the system runs. Raises NotReady after `within_s`
+        seconds, and up to 30 s later if the coordinator does not answer as Ray starts it again; NoAnswer if it does not
+        answer otherwise; SystemDown if the system takes no messages any more.
         """
         self._client.await_running(within_s)
 
     def on_recovery(self, callback: Callable[[RecoveryReport], object]) -> RecoverySubscription:
         """Call `callback(report)` in this process each time that the system went back by itself and runs again.
 
-        It is called on a thread of its own, once for each life and in their order; this program may send into the new
-        life then. An error that it raises is logged. The reports are those of `status().recoveries`. If the coordinator
-        dies before it could tell, its successor tells of the life that runs, without the parts of the time; of
-        lives between, which were over again, there may be no report.
+        It is called on a thread of its own, once for each life and in their order, and may send into the new life. An
+        error that it raises is logged. The reports are those of `status().recoveries`. If the coordinator dies before
+        it could tell, its successor tells of the life that runs, but maybe not of lives that were over by then.
 
         Returns an object whose `cancel()` ends this. It ends with the system: ask the one that `restart` returns again.
         Raises ConfigError if the system does not go back by itself, or `callback` cannot be called so.
@@ -300,9 +292,8 @@ class System:
     def trace(self, seconds: float = 5.0, *, full: bool = False) -> Snapshot:
         """Trace a system that began without `trace` for some seconds; returns a snapshot that has the traces.
 
-        This takes one snapshot, and `seconds` later a second one, which it returns. The traces of the second snapshot
-        say what each actor handled and sent between the two, for `rayshot report` and `rayshot verify`. An actor that
-        is busy with one message for more than five seconds at the beginning has no trace.
+        This takes one snapshot, and `seconds` later the one that it returns, whose traces say what each actor handled
+        and sent between the two. An actor that is busy with one message for its first five seconds has no trace.
 
         Args:
             seconds: up to 600. An actor whose trace grows above 64 MiB is traced again from the next snapshot on.
@@ -353,8 +344,7 @@ class System:
         shares its bytes. The stop itself is `stop_with_savepoint`.
 
         Args:
-            label: the label of the savepoint, which is then kept for ever. Without a label, retention deletes the
-                savepoint when its turn comes.
+            label: of the savepoint, which is then kept for ever; without one, retention deletes it when its turn comes.
             allow_unsigned: as for `rayshot.restore`.
             rename_classes: as for `rayshot.restore`.
             skip_missing_classes: as for `rayshot.restore`.
@@ -388,7 +378,7 @@ class System:
         Call this on the main thread. Several systems stop one after the other.
 
         Args:
-            label: the label of the savepoint.
+            label: of the savepoint.
             within_s: seconds for the savepoint. Give less than the time before the program is killed:
                 terminationGracePeriodSeconds of a pod, RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
         """
@@ -483,8 +473,8 @@ class System:
     def shutdown(self) -> None:
         """End all actors of the system, even if some are already dead. Snapshots stay. You may call this twice.
 
-        This ends only this life: a system that was restored meanwhile lives on. After `ray.shutdown()` the actors
-        cannot be reached: if the cluster lives on, so does the system, and a program can attach to it.
+        This ends only this life: a system that was restored meanwhile lives on. After `ray.shutdown()` it reaches none:
+        if the cluster lives on, so does the system, and a program can attach to it.
         """
         if self._client.closed:
             return
