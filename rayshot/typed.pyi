@@ -10,6 +10,8 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Type
 from ray import ObjectRef
 from typing_extensions import TypeVar, Unpack
 
+from rayshot.runtime.opening.system import System
+
 P = ParamSpec("P")
 T = TypeVar("T", default=Any)
 T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -152,7 +154,12 @@ class Spawner(Generic[P, R]):
     """A class with options given."""
 
     def options(
-        self, *, name: str | None = None, get_if_exists: bool = False, **options: Unpack[ClassOptions]
+        self,
+        *,
+        name: str | None = None,
+        get_if_exists: bool = False,
+        system: System | str | None = None,
+        **options: Unpack[ClassOptions],
     ) -> Spawner[P, R]: ...
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[R]: ...
 
@@ -161,7 +168,12 @@ class ActorType(ABCMeta):
 
     def remote(cls: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> ActorHandle[R]: ...
     def options(
-        cls: Callable[P, R], *, name: str | None = None, get_if_exists: bool = False, **options: Unpack[ClassOptions]
+        cls: Callable[P, R],
+        *,
+        name: str | None = None,
+        get_if_exists: bool = False,
+        system: System | str | None = None,
+        **options: Unpack[ClassOptions],
     ) -> Spawner[P, R]: ...
     @property
     def name(cls) -> str: ...  # of a handle, which is taken for its class

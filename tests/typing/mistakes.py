@@ -126,7 +126,9 @@ def mistaken(system: rayshot.System, account: rayshot.ActorHandle[Account], cler
     Account.remote(100, ownr="Bob")  # mistake: its name
     Account.remot(100)  # mistake: a misspelt method of the class
     Account.options(name="bob").remote("100")  # mistake: an argument behind options
+    Account.options(system="bank", name="carol").remote(100)
     Account.options(nam="bob")  # mistake: the name of an option
+    Account.options(system=7)  # mistake: what names a system
     Account.options(capture="forked")  # mistake: the value of an option
     Account.options(num_cpus="two")  # mistake: the type of an option
     account.deposit.tell("10")  # mistake: an argument of a tell
