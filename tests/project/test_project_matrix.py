@@ -65,10 +65,18 @@ def test_tests_that_failed_are_named(matrix, tmp_path):
     assert matrix.counted(tmp_path / "none.xml") == "FAILED: no report, see the log"
 
 
-def test_the_table_has_the_newest_release_first_and_stands_between_its_marks(matrix, tmp_path, monkeypatch):
-    results = {f"{pair}-quick": RUN for pair in ("3.11-2.50.1", "3.12-2.60.0", "3.11-2.60.0", "3.11-2.9.3")}
-    rows = [line.split(" | ")[:2] for line in matrix.table(results).splitlines()[2:]]
-    assert rows == [["| 2.60.0", "3.11"], ["| 2.60.0", "3.12"], ["| 2.50.1", "3.11"], ["| 2.9.3", "3.11"]]
+def test_the_table_has_a_row_for_each_release_and_the_largest_part_of_each_pair(matrix, tmp_path, monkeypatch):
+    newest, oldest = matrix.RELEASES[-1], matrix.RELEASES[0]
+    full = RUN | {"part": "full", "tests": "99 passed", "demo": "runs"}
+    results = {
+        f"3.11-{newest}-quick": RUN,
+        f"3.11-{newest}-full": full,
+        f"3.12-{oldest}-quick": RUN | {"README": "FAILS"},
+    }
+    rows = dict(line.strip("| ").split(" | ", 1) for line in matrix.table(results).splitlines()[2:])
+    assert list(rows) == matrix.RELEASES[::-1]
+    assert rows[newest] == "full: 99 passed, demo runs (2026-11-30, abc) | not run | not run"
+    assert rows[oldest] == "not run | quick: 9 passed, README FAILS (2026-11-30, abc) | not run"
     monkeypatch.setattr(matrix, "PAGE", tmp_path / "page.md")
     matrix.PAGE.write_text(f"before\n{matrix.BEGIN}an older table\n{matrix.END}behind\n")
     matrix.publish(results)
@@ -77,7 +85,8 @@ def test_the_table_has_the_newest_release_first_and_stands_between_its_marks(mat
 
 def test_the_published_table_has_the_oldest_and_the_newest_release_and_nothing_that_failed(matrix):
     _, _, rest = matrix.PAGE.read_text().partition(matrix.BEGIN)
-    rows = [line.split(" | ") for line in rest.partition(matrix.END)[0].splitlines() if line.startswith("| 2.")]
-    assert {matrix.RELEASES[0], matrix.RELEASES[-1]} <= {row[0].removeprefix("| ") for row in rows}
-    assert {row[1] for row in rows} == set(matrix.PYTHONS)
-    assert not [row for row in rows if "FAIL" in " ".join(row)]
+    rows = dict(line.strip("| ").split(" | ", 1) for line in rest.partition(matrix.END)[0].splitlines()[3:] if line)
+    assert list(rows) == matrix.RELEASES[::-1]
+    assert all("passed" in rows[release] for release in (matrix.RELEASES[0], matrix.RELEASES[-1]))
+    assert all(any("passed" in row.split(" | ")[column] for row in rows.values()) for column in range(3))
+    assert "FAIL" not in str(rows)

@@ -136,7 +136,7 @@ def test_the_page_says_what_each_release_lacks_and_which_names_are_used():
     )
     text = PAGE.read_text()
     for what, table in (
-        ("losses", f"| on older releases | not from Ray |\n| --- | --- |\n{losses}"),
+        ("losses", f"| what you lose | before Ray |\n| --- | --- |\n{losses}"),
         ("names of Ray", f"| name | since | for | without it |\n| --- | --- | --- | --- |\n{names}"),
     ):
         before, behind = between(text, what)
