@@ -1,6 +1,6 @@
 """A plugin for mypy: it knows the methods of handles whose classes are written as always, without `@rayshot.method`.
 
-In pyproject.toml: `[tool.mypy]`, `plugins = ["rayshot.mypy_plugin"]`. See docs/type-checkers.md.
+In pyproject.toml: `[tool.mypy]`, `plugins = ["rayshot.mypy_plugin"]`. See `rayshot help type-checkers`.
 
 `rayshot/typed.pyi` has the types. The plugin does what no type can say:
 - a class under `@rayshot.actor` gets the type of classes that have `remote` and `options`;

@@ -1,4 +1,4 @@
-"""What type checkers know of classes, handles, calls and answers; nothing of it runs: see docs/type-checkers.md.
+"""What type checkers know of classes, handles, calls and answers; nothing of it runs: see `rayshot help type-checkers`.
 
 `rayshot/__init__.py` says where the names are at run time; their docstrings there are the contracts.
 """

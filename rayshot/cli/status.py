@@ -256,7 +256,8 @@ def _facts(seen: SystemLook) -> list[tuple[str, str]]:
     if status.recoveries:
         rows.append(("went back", _went_back(status.recoveries)))
     if status.changed_answers:
-        rows.append(("changed answers", f"{status.changed_answers:,} on which programs had acted: see docs/healing.md"))
+        changed = f"{status.changed_answers:,} on which programs had acted: rayshot help healing"
+        rows.append(("changed answers", changed))
     if status.spares:
         rows.append(("spare processes", f"{status.spares:,} ready"))
     rows += [

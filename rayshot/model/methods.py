@@ -186,7 +186,7 @@ def method(decorated: Any = None, /, **options: Any) -> Any:
     """Mark a method of an actor's class for type checkers, or give it options: `@rayshot.method(num_returns=0)`.
 
     Type checkers then know the method of a handle: its arguments and its result. At run time it stays the function
-    that it is, and methods without the mark are handlers too. See docs/type-checkers.md.
+    that it is, and methods without the mark are handlers too. See `rayshot help type-checkers`.
 
     Args:
         decorated: the method, when used without parentheses.

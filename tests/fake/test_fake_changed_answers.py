@@ -98,7 +98,7 @@ def test_the_program_is_told_in_its_log_by_a_function_and_by_a_count(scene, capl
     assert (scene.heard[0].life, scene.heard[0].number) == (2, 3)
     assert scene.system.status().changed_answers == 1
     (line,) = [one for one in caplog.messages if "otherwise" in one]
-    for part in ("life 2", "1, not 0", "message 3 to 'c' (.now)", "had sent d.note", "docs/healing.md"):
+    for part in ("life 2", "1, not 0", "message 3 to 'c' (.now)", "had sent d.note", "rayshot help healing"):
         assert part in line, line
 
 

@@ -111,7 +111,7 @@ class ChangedAnswers:
         for one in found[:LINES_MAX]:
             log.warning(
                 "%s got an answer that life %d gives otherwise: %s, not %s, to %s. %s answers of this method changed. "
-                "What a program decides from answers may be undone: see docs/healing.md",
+                "What a program decides from answers may be undone: see `rayshot help healing#what-a-program-must-do`",
                 *(self._driver, one.life, one.now, one.before, one.what, f"{one.count:,}"),
             )
         if len(found) > LINES_MAX:

@@ -149,7 +149,7 @@ class System:
         """Call `callback(changed)` where a new life gives other answers than this program had got and had acted on.
 
         "Acted on": this process sent something after the answer had arrived. It is called on a thread of its own, once
-        for each actor and method, after 5 s at the latest. See docs/healing.md. Else as `on_recovery`.
+        for each actor and method, after 5 s at the latest. See `rayshot help healing`. Else as `on_recovery`.
         """
         return self._port.on_changed_answer(callback)
 
@@ -162,7 +162,7 @@ class System:
     def get_actor(self, name: str, actor_class: type | None = None) -> Any:
         """The handle of an actor. Waits at most 300 s while the system goes back, or its coordinator is started again.
 
-        With the actor's class, or a base of it, type checkers know the handle: docs/type-checkers.md.
+        With the actor's class, or a base of it, type checkers know the handle: `rayshot help type-checkers`.
         Raises ActorNotFound, which lists the actors; ConfigError if the actor lacks methods of the class; SystemDown if
         the system stopped, SystemRecovering after the wait.
         """
