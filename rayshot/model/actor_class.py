@@ -30,7 +30,7 @@ _DERIVED = "__init_subclass__"
 class Actor:
     """A base for classes under `@rayshot.actor`, for type checkers only: with it they know `remote` and `options`.
 
-    They check the constructor's arguments and options then, and what the handle is asked: see `rayshot help type-checkers`.
+    They check the constructor's arguments and options then, and what the handle is asked: `rayshot help type-checkers`.
     """
 
     __slots__ = ()
