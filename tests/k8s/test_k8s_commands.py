@@ -8,6 +8,7 @@ import tomllib
 
 import pytest
 
+import rayshot
 from rayshot.keys.signing import PrivateKey
 from rayshot.places.local import LocalStore
 from tests.cli.test_cli_verify import flip
@@ -107,10 +108,9 @@ def test_its_job_says_apart_what_does_not_come_back_what_is_not_here_and_whom_no
 def test_image_rayjob_and_tag_name_one_version_of_ray_and_one_of_rayshot(pvc):
     dockerfile = (K8S / "Dockerfile").read_text()
     (ray,) = re.findall(r"ray\[default\]==([\d.]+)", dockerfile)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert of_kind(pvc, "RayJob")["spec"]["rayClusterSpec"]["rayVersion"] == ray
     (image,) = {template["spec"]["containers"][0]["image"] for template in all_templates(pvc)}
-    assert image.endswith(f":{project['version']}-ray{ray}")
+    assert image.endswith(f":{rayshot.__version__}-ray{ray}")
     assert f"-t {image} ." in dockerfile
 
 

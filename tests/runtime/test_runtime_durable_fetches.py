@@ -198,17 +198,3 @@ def test_a_till_that_pays_what_was_answered_durably_pays_each_once_whatever_is_k
     assert report(system)["incarnation"] >= 5
     assert len(paid) > count / 2
     assert all(isinstance(error, (ray.exceptions.ActorDiedError, NoAnswer)) for error in errors)
-
-
-def test_an_answer_that_was_seen_and_comes_otherwise_in_the_next_life_is_counted(new_system):
-    system, till = began(new_system)
-    other = Counter.options(name="other").remote()
-    ray.get(other.read.remote())
-    system.snapshot()
-    ray.get([till.roll.remote() for _ in range(3)])
-    ray.get(till.pay.remote(1))
-    kill(system, "other")
-    until_it_runs(system)
-    system.wait_until_running(30)
-    host = ray.get(system._identity.coordinator.actors.remote())["till"]
-    eventually(lambda: ray.get(host.figures.remote())[-1] == 3)

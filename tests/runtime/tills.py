@@ -1,7 +1,5 @@
 """An actor of which programs want to know what it has done for ever."""
 
-import random
-
 import ray
 
 import rayshot
@@ -10,7 +8,7 @@ from rayshot.errors import ConfigError
 
 @rayshot.actor
 class Till:
-    """Pays out; keeps what it paid, in order. `rolls` gives another number each time."""
+    """Pays out; keeps what it paid, in order."""
 
     def __init__(self):
         self.paid = []
@@ -21,9 +19,6 @@ class Till:
 
     def read(self):
         return list(self.paid)
-
-    def roll(self):
-        return random.random()
 
     def leave(self):
         rayshot.current().exit()

@@ -23,7 +23,7 @@ def test_the_examples_print_what_the_page_shows(tmp_path, monkeypatch):
     module = types.ModuleType("bank")  # in which the snapshot's actors are
     module.__spec__ = importlib.machinery.ModuleSpec("bank", None)
     monkeypatch.setitem(sys.modules, "bank", module)
-    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    examples = re.findall(r"```python[^\n]*\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     assert len(examples) == 5
     assert page.count("```python") == 5
     for code, promised in examples:

@@ -7,8 +7,8 @@ import zipfile
 from importlib.metadata import distribution
 
 import pytest
-from tests.golden.make import KEY
 
+from tests.golden.release import KEY
 from tests.processes import ROOT, own_environment
 from tests.wheel.building import build
 

@@ -53,7 +53,7 @@ class Shard:
     def publish(self):
         """Tell the owners of both ends of each link about it."""
         edges = {}
-        for vertex, root in self.before.items():
+        for vertex, root in (self.before or {}).items():
             for owner in {vertex % len(self.buffers), root % len(self.buffers)}:
                 edges.setdefault(owner, []).append((vertex, root))
         ray.get(self.buffers[self.me].put.remote(edges))
