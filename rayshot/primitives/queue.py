@@ -117,7 +117,8 @@ class Queue(Generic[T]):
 
     Args:
         maxsize: how many items have room; 0 or less: any number.
-        actor_options: options of the queue's actor, as `name` and `num_cpus`.
+        actor_options: options of the queue's actor, as `name` and `num_cpus`. With a name and `get_if_exists=True`
+            this is the queue of that name, if there is one: its items and its size stay.
 
     Errors are those of Ray's class: `ray.util.queue.Empty` and `Full`, which are `queue.Empty` and `queue.Full`;
     ValueError for a timeout below 0; TypeError for a maxsize or timeout that is no number. `actor` is the handle of the

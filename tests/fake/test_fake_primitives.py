@@ -7,6 +7,7 @@ import rayshot
 from rayshot.errors import ActorExited
 from rayshot.primitives import queue as primitives_queue
 from rayshot.primitives.queue import QueueActor
+from rayshot.runtime.actor.outcomes import OWED_AGAIN_S
 from rayshot.runtime.door import door
 from tests.fake.looping import Trainer
 from tests.fake.system import actor, await_life, read
@@ -161,6 +162,57 @@ def test_what_waits_in_a_queue_is_in_the_snapshot_and_goes_on_behind_a_rollback(
     queue.put("a")
     assert door.get(taken) == (True, "a")
     assert queue.empty()
+
+
+@pytest.mark.parametrize(("wait_s", "left"), [(OWED_AGAIN_S - 2, 0), (OWED_AGAIN_S + 2, 1)])
+def test_a_program_whose_queue_dies_gets_an_error_and_its_get_takes_nothing_behind_ten_seconds(
+    cluster, system, wait_s, left
+):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    assert queue.empty()
+    system.snapshot()
+    taken = queue.actor.get.remote()
+    assert queue.empty()
+    cluster.die(actor(cluster, "queue"))
+    await_life(cluster, system, 2)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        door.get(taken)
+    cluster.schedule.pass_s(wait_s)
+    queue.put("a")
+    assert queue.size() == left
+
+
+def test_what_a_program_was_putting_is_there_though_it_got_an_error_as_the_queue_died(cluster, system):
+    queue = rayshot.Queue(1, actor_options={"name": "queue"})
+    queue.put("first")
+    system.snapshot()
+    putting = queue.actor.put.remote("second")
+    assert queue.size() == 1
+    cluster.die(actor(cluster, "queue"))
+    await_life(cluster, system, 2)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        door.get(putting)
+    assert [queue.get(), queue.get(), queue.size()] == ["first", "second", 0]
+
+
+def test_a_handler_that_waits_in_a_queue_that_dies_begins_anew_and_gets_its_item(cluster, system):
+    queue = rayshot.Queue(actor_options={"name": "queue"})
+    taker = worker("taker", queue)
+    system.snapshot()
+    taker.do.tell("get")
+    cluster.settle()
+    cluster.die(actor(cluster, "queue"))
+    await_life(cluster, system, 2)
+    queue.put("a")
+    assert (read(taker), queue.size()) == (["a"], 0)
+
+
+def test_a_queue_with_a_name_is_found_again_and_one_without_is_another(system):
+    named = {"name": "queue", "get_if_exists": True}
+    rayshot.Queue(actor_options=named).put("a")
+    rayshot.Queue().put("b")
+    assert rayshot.Queue(actor_options=named).size() == 1
+    assert rayshot.Queue().empty()
 
 
 def test_an_item_goes_to_the_next_one_if_the_first_is_gone(cluster, system):
