@@ -122,6 +122,21 @@ def test_what_it_told_is_known_in_a_system_that_was_restored(system, tmp_path):
         restored.shutdown()
 
 
+def test_behind_a_restore_of_an_earlier_snapshot_the_counts_are_those_of_that_snapshot(system, tmp_path):
+    attached = attached_as(system)
+    ledger = attached.get_actor("ledger")
+    ray.get([ledger.write.remote(line) for line in range(4)])
+    early = attached.snapshot()
+    ray.get(ledger.write.remote(4))
+    attached.snapshot()
+    system.shutdown()
+    restored = rayshot.restore(system.name, storage=tmp_path / "shots", snapshot=early.id)
+    try:
+        assert attached_as(restored).told == {"ledger": 4}
+    finally:
+        restored.shutdown()
+
+
 def test_whatever_is_killed_each_line_counts_once_and_in_order(system):
     chance, dies_at, told = random.Random(7), 0, [0]
     for _ in range(4):
@@ -184,6 +199,15 @@ def test_creations_do_not_count(system):
     system.wait_until_running(30)
     forget(system, again)
     assert attached_as(system).told == {"made": 4}, "who made it is part of its state"
+
+
+def test_what_a_plain_task_of_a_program_asks_does_not_count(system):
+    attached = attached_as(system)
+    ledger = attached.get_actor("ledger")
+    ray.get(ledger.write.remote(1))
+    assert ray.get(ray.remote(num_cpus=0)(lambda ledger: ray.get(ledger.read.remote())).remote(ledger)) == [1]
+    forget(system, attached)
+    assert attached_as(system).told == {"ledger": 1}
 
 
 def attaching_through(attached, make):

@@ -53,10 +53,12 @@ def attach(name: str | None = None, *, address: str | None = None, as_: str | No
                 for line in lines[system.told.get("book", 0) :]:
                     book.add.tell(line)
 
-            So each line counts once, if the program sends the same to each actor in the same order. Questions are
-            calls, and count; the creation of an actor does not. Actors that have ended are not in `told`. What earlier
-            processes told and no actor has is dropped, and a snapshot is taken, so this takes some time. A name is
-            letters, digits, `_`, `.`, `-`, at most 100 characters. A program that lives keeps its name.
+            So each line counts once, if the program had the name from its first run on, and sends the same to each
+            actor in the same order. A process that begins or restores the system has no name: only `attach` gives one,
+            as the first thing that a process does with the system. Questions are calls, and count; the creation of an
+            actor does not. Actors that have ended are not in `told`. What earlier processes told and no actor has is
+            dropped, and a snapshot is taken, so this takes some time. A name is letters, digits, `_`, `.`, `-`, at most
+            100 characters. A program that lives keeps its name.
 
     Raises:
         NameInUse: a program that lives is attached under the name `as_`, also after a minute.
