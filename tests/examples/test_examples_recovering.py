@@ -97,7 +97,7 @@ def test_each_line_counts_once_and_each_refund_is_paid_whoever_is_killed(program
         programs.run("pay.py", dies_at="ingest-7/6")
         kill(system, "book")
         programs.run("pay.py")
-        assert ray.get(system.get_actor("till").owed.remote()) == {}
+        assert ray.get(system.get_actor("till").owed.remote()) == []
         assert system.snapshot().states()["book"]["lines"] == ORDERS
     finally:
         system.shutdown()
