@@ -15,7 +15,15 @@ REPORT = """<testsuites><testsuite>
 <testcase name="test_one"/><testcase name="test_two"><skipped/></testcase>
 <testcase name="test_three"><failure/></testcase><testcase name="test_four"><error/></testcase>
 </testsuite></testsuites>"""
-RUN = {"README": "runs", "demo": "not run", "tests": "9 passed", "part": "quick", "day": "2026-11-30", "commit": "abc"}
+RUN = {
+    "README": "runs",
+    "handed on": "runs",
+    "demo": "not run",
+    "tests": "9 passed",
+    "part": "quick",
+    "day": "2026-11-30",
+    "commit": "abc",
+}
 
 
 @pytest.fixture(scope="module")
