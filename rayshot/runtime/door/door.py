@@ -19,6 +19,8 @@ from rayshot.runtime.door.readiness import Lookout
 M = TypeVar("M", bound=Callable[..., Any])
 
 NAMESPACE = "rayshot"
+_TAKEN = "is already taken", "already exists in the namespace"
+"""How Ray says that a name is used, before and behind its control service."""
 _WITHOUT_END = -1
 _lookout = Lookout()
 
@@ -141,7 +143,7 @@ def make(
     try:
         return prepared.remote(*args)
     except ValueError as error:  # an older Ray says it only in words
-        if isinstance(error, NameUsed) or "is already taken" not in str(error):
+        if isinstance(error, NameUsed) or not any(words in str(error) for words in _TAKEN):
             raise
         raise NameUsed(str(error)) from None
 
