@@ -3,6 +3,7 @@
 import pytest
 
 from rayshot.protocol.collector import Collector
+from rayshot.protocol.driver import Driver
 from rayshot.protocol.participant import Participant
 
 
@@ -10,7 +11,7 @@ from rayshot.protocol.participant import Participant
 def machines(monkeypatch):
     """The machines of this test; what a test breaks on purpose it takes out of the list."""
     made = []
-    for kind in (Participant, Collector):
+    for kind in (Participant, Collector, Driver):
 
         def remember(self, *args, _init=kind.__init__, **kwargs):
             made.append(self)
@@ -20,3 +21,8 @@ def machines(monkeypatch):
     yield made
     for machine in made:
         machine.validate()
+
+
+@pytest.fixture
+def driver():
+    return Driver("driver:1")

@@ -3,8 +3,6 @@
 import random
 from collections import defaultdict
 
-import pytest
-
 from rayshot.protocol import seen_answers
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
@@ -22,13 +20,6 @@ from rayshot.protocol.events import BatchTaken, ReceiverEnded
 from rayshot.protocol.identity import SnapshotId
 
 K = SnapshotId(1, "coordinator", 1)
-
-
-@pytest.fixture
-def driver():
-    driver = Driver("driver:1")
-    yield driver
-    driver.validate()
 
 
 def sends(driver, receiver):

@@ -21,11 +21,6 @@ from tests.protocol.facts import answered
 K = SnapshotId(1, "coordinator", 1)
 
 
-@pytest.fixture
-def driver():
-    return Driver("driver:1")
-
-
 def test_messages_are_numbered_per_receiver(driver):
     assert driver.handle(BatchTaken("p", 2)) == (SendTagged("p", 1, 1, 2, ()),)
     assert driver.handle(BatchTaken("q", 1)) == (SendTagged("q", 1, 1, 1, ()),)

@@ -371,6 +371,7 @@ def test_whatever_is_evicted_no_rollback_loses_a_message_or_changes_an_order():
 
 
 @pytest.mark.parametrize("wrong", [{"heeds_needs": False}, {"offers_all": True}, {"offers_unarrived": True}])
-def test_a_rollback_in_spite_of_a_demand_and_an_offer_of_too_much_are_noticed(wrong):
+def test_a_rollback_in_spite_of_a_demand_and_an_offer_of_too_much_are_noticed(machines, wrong):
     with pytest.raises(AssertionError):
         plays(400, **wrong)
+    machines.clear()

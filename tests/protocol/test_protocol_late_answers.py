@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from rayshot.protocol.driver import Driver
 from rayshot.protocol.driver_events import (
     AnswerArrived,
     CallMade,
@@ -23,13 +22,6 @@ from rayshot.protocol.record import Record
 from rayshot.protocol.recovery_events import Evicted
 
 K = SnapshotId(1, "coordinator", 1)
-
-
-@pytest.fixture
-def driver():
-    driver = Driver("driver:1")
-    yield driver
-    driver.validate()
 
 
 def call(driver, receiver, call_id, number):
