@@ -166,7 +166,14 @@ def test_one_of_several_local_clusters_is_never_chosen(pods):
         kind, message = refused(pods[0], asked)
         assert kind == "config_error"
         assert "Ray clusters run on this machine, at " in message
-        assert all(f":{pod.port}" in message for pod in pods)
+        assert [pod.port for pod in pods if f":{pod.port}" not in message] == [], message
+
+
+def test_a_cluster_that_answers_late_counts_so_that_no_other_one_is_chosen(pods, deaf, tmp_path):
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{deaf}")
+    kind, message = refused(pods[0], {}, RAY_TMPDIR=str(tmp_path))
+    assert (kind, f":{deaf}" in message) == ("config_error", True), message
 
 
 def test_where_no_cluster_runs_none_is_started(pods, tmp_path):

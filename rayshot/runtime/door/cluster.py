@@ -188,14 +188,13 @@ def refuse_client() -> None:
 
 
 def is_alive(where: str) -> bool:
-    """Whether a control service answers at the address `where`."""
+    """Whether a control service answers at the address `where`, or may: on a busy machine it answers late."""
     try:
-        _greet(where)
-    except ClusterRefused:
+        return _is_settings(_hear(where))
+    except (TimeoutError, ClusterRefused):
         return True
-    except ClusterUnreachable:
+    except (OSError, ClusterUnreachable):
         return False
-    return True
 
 
 def _check_same(address: str | None) -> str:
@@ -254,15 +253,8 @@ def _only_local() -> str:
 
 def _greet(where: str) -> None:
     """Raise ClusterUnreachable if nothing answers, or what answers is not a control service of Ray; ClusterRefused."""
-    host, port = parse_address(where) or ("", "")
     try:
-        with socket.create_connection((host, int(port)), ANSWER_S) as wire:
-            wire.settimeout(ANSWER_S)
-            said = _said_encrypted(wire, where) if uses_tls() else _said(wire)
-        if not said:  # a head that uses TLS also says nothing
-            with socket.create_connection((host, int(port)), ANSWER_S) as wire:
-                wire.settimeout(ANSWER_S)
-                _refuse_tls(wire, where)
+        said = _hear(where)
     except TimeoutError:
         raise ClusterUnreachable(
             f"no Ray cluster answers at {where} within {ANSWER_S:g} s: is its head stopped, or a firewall between? "
@@ -273,8 +265,25 @@ def _greet(where: str) -> None:
         raise ClusterUnreachable(
             f"no Ray cluster runs at {where} ({error.strerror or error}): start it, or {HOW}", address=where
         ) from None
-    if said[3:4] != bytes([_SETTINGS]):
+    if not _is_settings(said):
         raise _no_control_service(where)
+
+
+def _hear(where: str) -> bytes:
+    """What answers our greeting there. Raises OSError if nothing does; ClusterRefused if only one of us uses TLS."""
+    host, port = parse_address(where) or ("", "")
+    with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+        wire.settimeout(ANSWER_S)
+        said = _said_encrypted(wire, where) if uses_tls() else _said(wire)
+    if not said:  # a head that uses TLS also says nothing
+        with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+            wire.settimeout(ANSWER_S)
+            _refuse_tls(wire, where)
+    return said
+
+
+def _is_settings(said: bytes) -> bool:
+    return said[3:4] == bytes([_SETTINGS])
 
 
 def _said(wire: socket.socket) -> bytes:
