@@ -124,8 +124,10 @@ class Collector:
         return any(snapshot.mode == ALIGNED for snapshot in self._open)
 
     def missing(self, snapshot: SnapshotId) -> tuple[str, ...]:
-        """Processes whose record an open snapshot still waits for."""
+        """Processes for which an open snapshot waits: those that are loud, and when none is, those not recorded."""
         collection = self._open[snapshot]
+        if collection.loud:
+            return tuple(sorted(collection.loud))
         records = self._records(collection)
         return tuple(sorted(close_membership(collection.members, records, self._ended) - records.keys()))
 

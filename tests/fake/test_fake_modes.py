@@ -108,6 +108,7 @@ def test_no_timer_fires_and_no_message_is_handled_while_the_world_stands_still(c
     assert door.wait([balance, ticks], timeout=0)[0] == []
     thread.join()
     assert isinstance(failed[0], SnapshotAborted)
+    assert failed[0].evidence["missing"] == ("a",)  # the others stand still, and wait for it as we do
     assert door.get([balance, ticks]) == [101, 0]
     cluster.schedule.pass_s(0.1)
     assert door.get(clock.read.remote()) == 1

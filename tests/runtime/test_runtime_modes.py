@@ -5,6 +5,7 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError
+from rayshot.model.configuration import SnapshotConfig
 from tests.runtime.workloads import Account, Sink, Source
 from tests.waiting import eventually
 
@@ -51,7 +52,8 @@ def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(s
     assert sent[0] > 0
 
 
-def test_in_a_stopped_world_all_messages_lie_in_mailboxes_and_then_it_goes_on(system):
+def test_in_a_stopped_world_all_messages_lie_in_mailboxes_and_then_it_goes_on(new_system):
+    system = new_system(snapshots=SnapshotConfig(timeout_s=120.0))  # it says whose record is missing
     sources = flowing()
     sinks = [system.get_actor(f"sink{n}") for n in range(2)]
     for sink in sinks:
