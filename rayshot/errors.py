@@ -403,7 +403,7 @@ class StepsExhausted(UsageError):
 
 
 class ScheduleFailed(RayshotError, AssertionError):
-    """A test's check of its actors fails in one schedule; `evidence` has its seed and choices."""
+    """A test's check of its actors fails in one schedule: `evidence["seed"]`, `["choices"]`. Also an AssertionError."""
 
 
 # The command waits no longer. --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def classes_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "moved",
         metavar="OLD=NEW",
         multiple=True,
-        help="The new name of a class: old.module.Class=new.module.Class. You may give it several times.",
+        help="A class that moved: old.module.Class=new.module.Class; several times if you like.",
     )
     skip = click.option(
         "--skip-missing-classes", is_flag=True, help="Leave out actors whose class is gone, as a restore can."

@@ -99,7 +99,7 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
     "snapshots",
     metavar="ID",
     multiple=True,
-    help="A snapshot; give the option twice for old and new. A single one is compared with the one before it.",
+    help="Twice: old and new. Once: this one and the one before it.",
 )
 @secrets_option
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:

@@ -14,12 +14,12 @@ from rayshot.snapshots.upkeep.copying import copy as copy_to
 @click.argument("destination", metavar="DST")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
-@json_option("Print one JSON document about the copy.")
+@json_option()
 def copy(source: str, destination: str, system: str | None, snapshot: str | None, *, as_json: bool) -> None:
     """Copy one snapshot from SRC to DST, folders or addresses.
 
-    The copy needs nothing of SRC and can be restored from DST. The command proves every byte on the way, and keeps the
-    signature. DST shows the copy only when it is complete; after an interruption the command continues where it was.
+    The copy keeps its signature, needs nothing of SRC, and can be restored. Every byte is proved on the way. DST shows
+    the copy only when it is complete; after an interruption the command goes on where it was.
     """
     with progress_bar() as tell:
         found = copy_to(source, destination, system=system, snapshot=snapshot, progress=tell)

@@ -30,9 +30,8 @@ NEXT = (
 def demo(folder: str) -> None:
     """Make snapshots worth looking at in FOLDER; in ./shots if it is left out.
 
-    On a Ray cluster of its own the accounts of a bank pay each other for some seconds, and the demo takes snapshots.
-    Then it kills one of the processes, and restores the bank from the latest snapshot. If FOLDER has an earlier
-    day of this bank, the bank goes on from there.
+    On a Ray cluster of its own accounts of a bank pay each other for some seconds. Then the demo kills one of them, and
+    restores the bank from the latest snapshot. If FOLDER has an earlier day of this bank, it goes on from there.
     """
     _check(folder)
     began = time.monotonic()

@@ -30,7 +30,7 @@ _WORDS = {True: ("yes", "green"), False: ("no", ""), None: ("unknown", "yellow")
     "given",
     metavar="NAME=VALUE",
     multiple=True,
-    help="An argument of the property; you may give it several times.",
+    help="An argument of the property; several times if you like.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
 @json_option()

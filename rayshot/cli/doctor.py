@@ -24,12 +24,12 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     "--storage", metavar="STORAGE", envvar="RAYSHOT_STORAGE", help="The storage that the systems will write to."
 )
 @address_option
-@json_option("Print one line of JSON.")
+@json_option()
 def doctor(storage: str | None, address: str | None, *, as_json: bool) -> None:
     """Check a Ray cluster, each of its nodes, and a storage, and say what to do before a system runs there.
 
-    It starts a task on each node, writes small objects into the storage, and deletes them again. It ends with 0 if
-    no check failed, even with warnings, and with 1 if one failed.
+    It runs a task on each node, and writes and deletes small objects in the storage. It ends with 1 if a check failed;
+    warnings do not count.
     """
     with cluster(address) as where:
         from rayshot.doctor.examination import examine_cluster  # noqa: PLC0415 - see `reaching`

@@ -52,9 +52,7 @@ class _Loaded(NamedTuple):
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
-@click.option(
-    "--allow-unsigned", is_flag=True, help="Load a snapshot that is not signed by a trusted key: it runs its code."
-)
+@click.option("--allow-unsigned", is_flag=True, help="Load a snapshot that no trusted key has signed.")
 @classes_option
 @json_option()
 def drill(
@@ -62,13 +60,12 @@ def drill(
 ) -> None:
     """Load the state of every actor and the messages in flight, as a restore does, and say which came back.
 
-    Each is loaded in a scratch process of its own, one after the other, with the classes of this machine: run it where
-    the actors' modules can be imported. Classes migrate states and take them with their `__setstate__`; no `on_restore`
-    and no handler runs, and nothing needs Ray. Messages are loaded channel by channel, up to the first one that does
-    not come back. It executes code of the snapshot, so the snapshot must be signed by a trusted key, as for a restore.
+    Each is loaded in a scratch process of its own: run it where the actors' modules can be imported. `migrate` and
+    `__setstate__` run, `on_restore` and handlers do not; nothing needs Ray. Of a channel it loads messages up to the
+    first one that does not come back. It executes code of the snapshot, which a trusted key must have signed.
 
-    It ends with 1 if a state or message does not come back, with 14 if a module or class is not here, and with 18 if
-    one could not be tried to the end, for example because a server refused.
+    It ends with 1 if something does not come back, with 14 if a module or class is not here, and with 18 if something
+    could not be tried to the end, for example because a server refused.
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     check_trust(found, find_trusted_keys(), allow_unsigned=allow_unsigned)

@@ -53,13 +53,13 @@ SHOWN_BY = "rayshot help"
 """A message that names this names a page of its own."""
 
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
-differences; detect: it does not hold, or is unknown; drill: a state or message does not come back); 2 wrong use; 10 no
-such storage or system; 11 no such snapshot; 12 not signed by a trusted key; 13 the storage failed; 14 made by a newer
+differences; detect: it does not hold, or is unknown; drill: something does not come back); 2 wrong use; 10 no such
+storage or system; 11 no such snapshot; 12 not signed by a trusted key; 13 the storage failed; 14 made by a newer
 rayshot, or by a program whose classes are not here; 15 the machine failed, for example a full disk for the output; 16
-rayshot itself failed, which is a bug; 17 diff, detect: damaged or inconsistent; 18 drill: a state or message could not
-be tried to the end. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot was aborted; 22 the system is
-stopped, or not yet back; 23 timed out. 130 Ctrl-C. An error is one line on stderr; with --json stdout has {"error":
-{"kind": ..., "message": ...}} too, in the place of the document."""
+rayshot itself failed, which is a bug; 17 diff, detect: damaged or inconsistent; 18 drill: something could not be tried
+to the end; 20 no cluster, or it refuses; 21 the snapshot was aborted; 22 the system is stopped, or not yet back; 23
+timed out; 130 Ctrl-C. An error is one line on stderr; with --json stdout has {"error": {"kind": ..., "message": ...}}
+too, in the place of the document."""
 
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (

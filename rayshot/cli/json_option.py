@@ -14,7 +14,7 @@ def _note(context: click.Context, _: click.Parameter, asked_for: bool) -> bool: 
     return asked_for
 
 
-def json_option(about: str = "Print one JSON document with everything.") -> Callable[[Any], Any]:
+def json_option(about: str = "Print one JSON document.") -> Callable[[Any], Any]:
     """The option, with its help text. It is read before all other options, because one of those may be refused."""
     return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note, help=about)
 

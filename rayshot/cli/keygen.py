@@ -17,17 +17,17 @@ from rayshot.keys.signing import new_private_key, new_secret, parse_key
     type=click.Choice(["hmac", "ed25519"]),
     default="hmac",
     show_default=True,
-    help="With hmac everybody who can check can also sign; with ed25519 readers get a public key that cannot sign.",
+    help="hmac: one key checks and signs; ed25519: readers get a public key that cannot sign.",
 )
-@click.option("--encryption", is_flag=True, help="Make a key that encrypts snapshots, instead of one that signs them.")
+@click.option("--encryption", is_flag=True, help="Make a key that encrypts.")
 @click.option(
     "--output", metavar="FILE", help="A new file that only its owner can read; the standard output if left out."
 )
 def keygen(algorithm: str, output: str | None, *, encryption: bool) -> None:
     """Make a key for signing snapshots, or for encrypting them.
 
-    The key goes to --output, or alone to the standard output. The standard error gets its id and says which variable
-    to set. The command never overwrites a file. The public half of an ed25519 key also goes to FILE.pub.
+    The key goes to --output, which must not exist, or to the standard output; its id, and which variable to set, to the
+    standard error. The public half of an ed25519 key also goes to FILE.pub.
     """
     if encryption:
         key = new_encryption_key()

@@ -39,7 +39,7 @@ HELP = "Enter: any of these.  A number: that message.  b: branch.  u: back to be
 @click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
 @click.option("--interactive", is_flag=True, help="Ask before each step which message comes next.")
-@click.option("--allow-unsigned", is_flag=True, help="Load the snapshot although no trusted key has signed it.")
+@click.option("--allow-unsigned", is_flag=True, help="Load a snapshot that no trusted key has signed.")
 @classes_option
 @json_option()
 @secrets_option
@@ -57,10 +57,9 @@ def replay(
 ) -> None:
     """Continue from one snapshot, message by message.
 
-    The actors run in this process, without Ray: it imports their classes (from the current folder, too), and
-    runs their handlers, with all effects on files and networks. So the snapshot must be signed with your key, as for a
-    restore. Each step handles one message in flight or fires one timer, and shows what changed and what was sent.
-    Another seed shows another order.
+    The actors run in this process, without Ray. It imports their classes, also from the current folder, and runs their
+    handlers with all effects, so a trusted key must have signed the snapshot. Each step handles one message in flight
+    or fires one timer, and shows what changed and what was sent. Another seed shows another order.
     """
     if interactive and as_json:
         raise click.UsageError("--interactive and --json do not go together")

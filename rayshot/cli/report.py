@@ -20,14 +20,14 @@ from rayshot.snapshots.catalog import open as open_storage
     "--snapshot", metavar="ID", help="The snapshot that opens first; if left out, the latest one with a later trace."
 )
 @click.option(
-    "--actor", "actors", metavar="NAME", multiple=True, help="Show this actor or driver; you may give it several times."
+    "--actor", "actors", metavar="NAME", multiple=True, help="Show this actor or driver; several times if you like."
 )
 @secrets_option
 def report(storage: str, output: str, system: str | None, snapshot: str | None, actors: Sequence[str]) -> None:
     """Write a page with the snapshots of a system: the cut, the messages in flight, states and what changed.
 
-    It is one HTML file that any browser shows, without a network. It also has some snapshots before the one that opens
-    first. For a large system it has the actors with most messages in flight, or those that --actor names.
+    It is one HTML file, which needs no network. It also has some snapshots before the one that opens first. Of a large
+    system it has the actors with most messages in flight, or those that --actor names.
     """
     view = open_storage(storage).system(system)
     found, text = make(view, None if snapshot is None else view.snapshot(snapshot), actors=actors)

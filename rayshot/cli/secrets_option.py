@@ -25,7 +25,7 @@ def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
         expose_value=False,
         is_eager=True,  # `--show-secrets` comes later if both are given, and then wins
         callback=_show_some,
-        help="Show values with this name of an attribute, key, argument or method; you may give it several times.",
+        help="Show values with this name of an attribute, key, argument or method; several times if you like.",
     )
     return some(everything(command))
 

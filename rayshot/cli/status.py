@@ -59,10 +59,10 @@ class SystemLook(NamedTuple):
 )
 @click.option("--timeout", "timeout_s", type=Seconds(), default=300.0, metavar="S", show_default=True,
               help="With --wait: the longest time to wait.")  # fmt: skip
-@click.option("--watch", is_flag=True, help="Repeat it each second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Repeat it each second, until Ctrl-C; with --json a line each.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
 @address_option
-@json_option("Print one line of JSON.")
+@json_option()
 def status(
     name: str | None,
     wanted: str | None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
     from rayshot.runtime.opening.system import System
 
-_one_line = json_option("Print one line of JSON.")
+_one_line = json_option()
 _timeout = click.option(
     "--timeout", "timeout_s", type=Seconds(), default=inf, metavar="S", help="The longest time to wait."
 )

@@ -50,16 +50,16 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @click.option(
     "--replay",
     is_flag=True,
-    help="Read all data, and run deterministic classes again on the messages of a full trace. Executes code of "
-    "the snapshot, so it must be signed with your key.",
+    help="Read all data, and run deterministic classes again on a full trace. Executes code of the snapshot, "
+    "so it must be signed with your key.",
 )
 @click.option(
     "--min-position",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Refuse a snapshot before this position of the log. Use it if you know that a later one was committed: "
-    "then an older one shows that the storage was put back to an older state.",
+    help="Refuse a snapshot before this position of the log. An older one shows that the storage "
+    "was put back, if you know that position N was committed.",
 )
 @json_option()
 def verify(
@@ -78,12 +78,10 @@ def verify(
     Without an option it reads only the manifest: that it is what was committed, its signature, and the cut equation
     on its counters. A listing shows that every chunk exists with its size.
 
-    With --read-data it compares every byte with its digest, counts the messages in flight, reads every state,
-    and audits everything with code that shares nothing with the writer. If the system was traced, the traces prove
-    more: the vector clocks, and that the snapshot is a state on a possible course of events (Theorem 1).
+    With --read-data it proves every byte, message and state, with code that shares nothing with the writer. Traces
+    prove more: the vector clocks, and that the snapshot is a state on a possible course of events (Theorem 1).
 
-    With --subset it compares only the bytes of one part with their digests: for storages that are too large for one
-    night.
+    With --subset it compares only the bytes of one part with their digests, for storages too large for one night.
 
     If the snapshot is damaged, it looks for the newest one before it that is whole, and says how to go back there.
     """

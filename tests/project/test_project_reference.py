@@ -3,7 +3,7 @@ file writes them."""
 
 import inspect
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import click
 
@@ -17,38 +17,40 @@ from tests.written import check_written
 
 ERRORS = """# Errors
 
-Each error of rayshot has a class in `rayshot.errors`, and a kind: a name for scripts and logs that stays when the words of a message change.
-`rayshot help actor_died` and `rayshot help ActorDied` show the section of an error, and so does `error.page`, which is `errors#actor_died`. `error.evidence` holds
-the facts of the message. The number is the exit code of a [command](command-line.md) that ends with it.
+This page lists the errors of rayshot, all in `rayshot.errors`, in parts that say what you can do. `rayshot help ActorDied` shows the row of one.
 
-Classes follow what their catcher can do: the heading of each part says it, and holds for all errors below it.
+`error.kind` is a name for scripts and logs, which stays: the class in small letters, `actor_died`. `error.evidence` holds the facts of the message,
+`error.page` is `errors#actor_died`. Each part begins with the exit code of a [command](command-line.md)
+that ends with one of its errors. Where nothing else is said, an error is a subclass of the first one of its part.
 """
 MORE = {
-    "snapshots_exist": "Call `rayshot.resume`, which goes on from them, or `init` with `fresh=True`: [begin](operating.md).",
-    "lives_elsewhere": "Wait as long as the message says, or restore with `takeover=True` if you know that the other cluster is gone.",
-    "state_not_serializable": "Leave the value out in `__getstate__` and make it again in `on_restore`: [what a state may hold](states.md).",
-    "message_not_serializable": "The message says where the value is in the arguments: [what a state may hold](states.md).",
+    "snapshots_exist": "Call `rayshot.resume`, which goes on from them, or [`init` with `fresh=True`](operating.md).",
+    "lives_elsewhere": "Wait as long as the message says, or use `takeover=True` if the other cluster is gone.",
+    "state_not_serializable": "Leave it out in `__getstate__`, make it again in `on_restore`: [states](states.md).",
+    "message_not_serializable": "The message says where the value is: [states](states.md).",
     "waits_for_handler": "Let the other handler end first, or declare `max_concurrency`: [actors that ask](porting.md#asking).",
-    "loop_not_repeatable": "[Methods that never return](porting.md#loops) says what a loop may do.",
-    "migration_failed": "[When classes change](evolution.md) says how to write `migrate`.",
-    "code_mismatch": "[When classes change](evolution.md): a moved class needs `rename_classes`, a changed one `migrate`.",
-    "keys_missing": "[Security](security.md) says where keys are looked for.",
-    "encryption_key_needed": "[Security](security.md) says where keys are looked for.",
-    "unknown_key": "Give this reader the key, or its public half: [security](security.md).",
+    "loop_not_repeatable": "[Methods that never return](porting.md#loops).",
+    "migration_failed": "[How to write `migrate`](evolution.md).",
+    "code_mismatch": "A moved class needs `rename_classes`, a changed one [`migrate`](evolution.md).",
+    "keys_missing": "[Where keys are looked for](security.md#where-the-keys-are).",
+    "encryption_key_needed": "[Where keys are looked for](security.md#encryption-who-may-read).",
+    "unknown_key": "Give this reader the key, or its [public half](security.md).",
     "unsigned": "Restore it only if you know who wrote it: [security](security.md).",
-    "snapshot_aborted": "Take it again. [A system that heals itself](healing.md) says what the settings are.",
-    "actor_died": '[A system that heals itself](healing.md) goes back by itself; with `scope="stop"` call `rayshot.resume`.',
+    "snapshot_aborted": "Take it again.",
+    "actor_died": '[A system that heals itself](healing.md) goes back; with `scope="stop"` call `rayshot.resume`.',
     "system_stopped": "`rayshot.resume` goes on from its last snapshot.",
-    "store_unavailable": "[Storage](storage.md) says what a storage must do.",
-    "cluster_unreachable": "`rayshot doctor` looks at a cluster and says what is wrong: [operating](operating.md).",
-    "cluster_refused": "`rayshot doctor` looks at a cluster and says what is wrong: [operating](operating.md).",
-    "poison_message": "[A system that heals itself](healing.md) says what `on_poison` does.",
+    "store_unavailable": "[What a storage must do](storage.md).",
+    "cluster_unreachable": "`rayshot doctor` says what is wrong.",
+    "cluster_refused": "`rayshot doctor` says what is wrong.",
+    "poison_message": "[What `on_poison` does](healing.md#a-message-that-kills-its-actor).",
 }
 """What to do about a kind, where there is a page about it; by the kind."""
 COMMANDS = """# The command line
 
-`rayshot --help` lists the commands, `rayshot COMMAND --help` explains one, and `rayshot help PAGE` shows a page of this documentation.
+This page lists the commands of `rayshot`, with their options and exit codes. `rayshot COMMAND --help` explains one in the terminal.
 """
+SHARED = 4
+"""An option with the same text in so many commands is explained once."""
 
 
 def errors():
@@ -60,38 +62,54 @@ def errors():
     found = defaultdict(list)
     for kind in vars(rayshot.errors).values():
         if inspect.isclass(kind) and issubclass(kind, RayshotError) and kind is not RayshotError:
+            assert kind.kind == re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
             line = inspect.getsourcelines(kind)[1]
             found[groups[max(number for number in groups if number < line)]].append(kind)
     page = ERRORS
     for group, kinds in found.items():
-        page += f"\n## {group.rstrip('.')}\n"
+        usual = exit_code(kinds[0](""))
+        page += f"\n## {group.rstrip('.')}\n\nExit code {usual}.\n\n| error | what happened |\n| --- | --- |\n"
         for kind in kinds:
-            bases = ", ".join(f"`{base.__name__}`" for base in kind.__bases__)
-            page += f'\n### <a id="{kind.kind}"></a>`{kind.__name__}`\n\n{inspect.getdoc(kind)}\n'
-            page += f"\n{MORE[kind.kind]}\n" if kind.kind in MORE else ""
-            page += f"\nKind `{kind.kind}`; a {bases}; exit code {exit_code(kind(''))}.\n"
+            text = " ".join(f"{inspect.getdoc(kind)} {MORE.get(kind.kind, '')}".split())
+            ours = [base for base in kind.__bases__ if issubclass(base, RayshotError) and base is not kinds[0]]
+            bases = [f"a `{base.__name__}`" for base in ours if kind is not kinds[0]]
+            facts = [*bases, *([f"exit code {code}"] if (code := exit_code(kind(""))) != usual else [])]
+            more = f" ({', '.join(facts)})" if facts else ""
+            page += f'| <a id="{kind.kind}"></a>`{kind.__name__}` | {text}{more} |\n'
     return page
 
 
 def commands():
     """The page: sections, texts and options are those of the program."""
-    page, root = COMMANDS, click.Context(main, info_name="rayshot")
+    root = click.Context(main, info_name="rayshot")
+    rows = {name: options_of(name, root) for names in SECTIONS.values() for name in names}
+    uses = Counter(row for each in rows.values() for row in each)
+    shared = {row: option.partition(" ")[0] for row, count in uses.items() if count >= SHARED for option in row[:1]}
+    page = f"{COMMANDS}\n## Options of several commands\n{table(shared)}"
     for section, names in SECTIONS.items():
         page += f"\n## {section}\n"
         for name in names:
             command = main.get_command(root, name)
             usage = command.get_usage(click.Context(command, root, info_name=name)).removeprefix("Usage: ")
-            page += f"\n### {name}\n\n`{' '.join(usage.split())}`\n\n{inspect.cleandoc(command.help)}\n"
-            context = click.Context(command, root, info_name=name)
-            options = [
-                one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts
-            ]
-            rows = [[cell.replace("|", "\\|") for cell in one.get_help_record(context)] for one in options]
-            if rows:
-                page += "\n| option | |\n| --- | --- |\n" + "".join(
-                    f"| `{option}` | {text} |\n" for option, text in rows
-                )
-    return page + f"\n## Exit codes\n\n{' '.join(EPILOG.split()).removeprefix('Exit codes: ')}\n"
+            page += f"\n### {name}\n\n`{' '.join(usage.replace('[OPTIONS] ', '').split())}`\n\n{inspect.cleandoc(command.help)}\n"
+            page += table([row for row in rows[name] if row not in shared])
+            if also := [f"`{shared[row].rstrip(',')}`" for row in rows[name] if row in shared]:
+                page += f"\n[Also](#options-of-several-commands) {', '.join(also)}.\n"
+    codes = re.split(r"[;.] (?=\d+ )", " ".join(EPILOG.split()).removeprefix("Exit codes: "))
+    return page + "\n## Exit codes\n\n" + "".join(f"- {line}\n" for line in codes)
+
+
+def options_of(name, root):
+    """The options of a command, each with its text, as its help has them."""
+    command = main.get_command(root, name)
+    context = click.Context(command, root, info_name=name)
+    options = [one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts]
+    return [tuple(cell.replace("|", "\\|") for cell in one.get_help_record(context)) for one in options]
+
+
+def table(rows):
+    lines = [f"| `{option}` | {text} |\n" for option, text in rows]
+    return "".join(["\n| option | |\n| --- | --- |\n", *lines]) if lines else ""
 
 
 def test_the_page_of_errors_is_that_of_the_classes():
