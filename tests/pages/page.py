@@ -6,7 +6,7 @@
     ```console not run: WHY     its commands are read: the program, the command and the options exist
     ```text                     behind python, what that prints; elsewhere anything
     ```json, yaml, toml         is read
-    ```sh, sql, diff, mermaid   is only shown; the commands of `sh` are read
+    ```sh, sql, diff            is only shown; the commands of `sh` are read
 
 In an HTML comment `<!-- run` ... `-->` stands what the reader is not shown: code that makes what a block needs.
 A line `...` of what is printed stands for any lines, and a number for any number in a block of `console`.
@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.processes import ROOT
 
 FENCE = "```"
-LANGUAGES = {"python", "console", "text", "json", "yaml", "toml", "sh", "sql", "mermaid", "html", "diff"}
+LANGUAGES = {"python", "console", "text", "json", "yaml", "toml", "sh", "sql", "html", "diff"}
 HIDDEN = "<!-- run"
 READ_ONLY = {"pip", "make", "git", "kubectl", "docker"}
 """Programs that no page may run here."""

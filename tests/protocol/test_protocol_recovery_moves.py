@@ -1,4 +1,4 @@
-"""The table of recovery: what cannot come is an assertion, and the picture in the documentation is drawn from it."""
+"""The table of recovery: what cannot come is an assertion, and the one in the documentation is made from it."""
 
 import re
 from itertools import product
@@ -11,30 +11,29 @@ from tests.processes import ROOT
 from tests.protocol.running import running
 from tests.written import check_written
 
-PAGE = ROOT / "docs/healing.md"
-PICTURE = re.compile(r"(?s)```mermaid\n.*?```")
+PAGE = ROOT / "docs/design/0039-one-state-of-a-life.md"
+TABLE = re.compile(r"(?s)<!-- phases -->\n.*?<!-- end -->")
 
 
-def drawn():
+def written():
     """The phases with the events that lead from one to another."""
     labels = {}
     for event, moves in MOVES.items():
         for phase, move in moves.items():
             for to in () if move is None else move.to:
                 labels.setdefault((phase, to), []).append(event.__name__)
-    lines = [f'    state "{phase.value}" as {phase.name}' for phase in Phase]
-    arrows = [
-        f"    {phase.name} --> {to.name}: {', '.join(labels[phase, to])}"
+    rows = [
+        f"| {phase.value} | {to.value} | {', '.join(labels[phase, to])} |"
         for phase, to in product(Phase, Phase)
         if phase is not to and (phase, to) in labels
     ]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "    [*] --> NEW", *arrows, "```"])
+    return "\n".join(["<!-- phases -->", "| from | to | behind |", "| --- | --- | --- |", *rows, "<!-- end -->"])
 
 
-def test_the_picture_in_the_documentation_is_the_table():
+def test_the_table_in_the_documentation_is_that_of_the_machine():
     text = PAGE.read_text()
-    assert PICTURE.search(text) is not None
-    check_written(PAGE, PICTURE.sub(drawn(), text))
+    assert TABLE.search(text) is not None
+    check_written(PAGE, TABLE.sub(written(), text))
 
 
 def test_each_move_is_a_method():
