@@ -88,7 +88,7 @@ def test_a_day_of_a_system(command, program, tmp_path):
 @pytest.mark.wide("slow")
 def test_the_page_shows_what_the_commands_print(command, program, tmp_path):
     page = (ROOT / "docs" / "operating.md").read_text()
-    block = re.search(r"```console\n(.*?)```", page, re.DOTALL)[1]
+    block = re.search(r"```console[^\n]*\n(.*?)```", page, re.DOTALL)[1]
     program()
     command("status", "bank", "--wait", "running", "--timeout", "100")
     shown = []
