@@ -97,7 +97,7 @@ _METRIC_COLUMNS = (
 )
 
 _ACTOR_COLUMNS = (
-    Column("actor", "string", "its name", lambda _, row: row.name),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.name),
     Column("class_name", "string", "module.Class", lambda _, row: f"{row.entry.class_module}.{row.entry.class_name}"),
     Column("status", "string", "born or unborn; only a born actor has a state", lambda _, row: row.entry.status),
     Column("state_bytes", "bigint", "the size of its pickled state", lambda _, row: captured_bytes(row.entry.state)),

@@ -161,7 +161,7 @@ _PAIR_COLUMNS = (
 )
 
 _VALUE_COLUMNS = (
-    Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.actor),
     Column(
         "attribute",
         "string",
@@ -187,7 +187,7 @@ _VALUE_COLUMNS = (
     Column(
         "truncated",
         "boolean",
-        "whether `old` or `new` leaves anything out",
+        "whether a cell of the row leaves anything out",
         lambda _, row: None if row.actor is None else row.old_json[1] or row.new_json[1],
     ),
 )

@@ -63,7 +63,7 @@ def _array_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = N
 
 
 _ENTRY_COLUMNS = (
-    Column("actor", "string", "the actor that has the state", lambda _, row: row.attribute.actor),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the element", lambda _, row: row.attribute.attribute),
     Column(
         "path",
@@ -94,11 +94,11 @@ _ENTRY_COLUMNS = (
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.element.value)),
     Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
     *typed_columns(attrgetter("element.value")),
-    Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
+    Column("truncated", "boolean", "whether a cell of the row leaves anything out", lambda _, row: row.json[1]),
 )
 
 _ARRAY_COLUMNS = (
-    Column("actor", "string", "the actor that has the state", lambda _, row: row.attribute.actor),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the array", lambda _, row: row.attribute.attribute),
     Column("path", "string", f"{_PATH}; `.$args[0]` as in `entries`", lambda _, row: row.path),
     Column("dtype", "string", "numpy's name of its type", lambda _, row: str(row.array.dtype)),

@@ -60,7 +60,7 @@ _MESSAGE_COLUMNS = (
     Column(
         "truncated",
         "boolean",
-        "whether `args` or `kwargs` leaves anything out",
+        "whether a cell of the row leaves anything out",
         lambda _, row: row.args[1] or row.kwargs[1],
     ),
 )

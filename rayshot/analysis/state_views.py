@@ -71,7 +71,7 @@ def _object_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[ObjectRow]:
 
 
 _STATE_COLUMNS = (
-    Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.actor),
     Column(
         "attribute",
         "string",
@@ -88,13 +88,13 @@ _STATE_COLUMNS = (
         "of the whole value: the same in two snapshots if the values are equal; redacted parts do not count",
         lambda _, row: row.digest,
     ),
-    Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
+    Column("truncated", "boolean", "whether a cell of the row leaves anything out", lambda _, row: row.json[1]),
 )
 _OBJECT_COLUMNS = (
-    Column("actor", "string", "its name", lambda _, row: row.actor.name),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.actor.name),
     Column("class_name", "string", "module.Class", lambda _, row: f"{row.actor.class_module}.{row.actor.class_name}"),
     Column("state", "string", "its attributes as JSON", lambda _, row: row.json[0], json=True),
-    Column("truncated", "boolean", "whether `state` leaves anything out", lambda _, row: row.json[1]),
+    Column("truncated", "boolean", "whether a cell of the row leaves anything out", lambda _, row: row.json[1]),
 )
 
 STATE_VIEWS = (

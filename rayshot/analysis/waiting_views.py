@@ -87,15 +87,15 @@ _CALL_COLUMNS = (
     Column(
         "context", "string", "the arguments besides the result, as a JSON array", lambda _, row: row.json[0], json=True
     ),
-    Column("truncated", "boolean", "whether `context` leaves anything out", lambda _, row: row.json[1]),
+    Column("truncated", "boolean", "whether a cell of the row leaves anything out", lambda _, row: row.json[1]),
 )
 
 _TIMER_COLUMNS = (
-    Column("actor", "string", "the actor that has the timer", lambda _, row: row.actor),
+    Column("actor", "string", "the name of the actor", lambda _, row: row.actor),
     Column("method", "string", "the method that it will call", lambda _, row: values.sound_text(row.method)),
     Column("in_s", "double", "seconds left when the state was recorded", lambda _, row: row.in_s),
     Column("args", "string", "as a JSON array", lambda _, row: row.json[0], json=True),
-    Column("truncated", "boolean", "whether `args` leaves anything out", lambda _, row: row.json[1]),
+    Column("truncated", "boolean", "whether a cell of the row leaves anything out", lambda _, row: row.json[1]),
 )
 
 _LETTER_COLUMNS = (

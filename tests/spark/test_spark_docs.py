@@ -1,6 +1,8 @@
 """The tables of docs/spark.md and docs/views.md are those of the code."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import rayshot
@@ -9,6 +11,7 @@ from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW, PAIR_OPTIONS
 from rayshot.analysis.selection import SELECTION_OPTIONS
 from rayshot.analysis.view import ENTRY_OPTIONS, ROW_OPTIONS
 from rayshot.analysis.views import VIEWS
+from tests.written import check_written
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 COLUMNS = PAGE.with_name("views.md")
@@ -26,21 +29,28 @@ def view_table() -> str:
 
 
 def column_tables() -> str:
-    every = next(iter(VIEWS.values())).columns[:EVERY]
-    parts = [("Every view", "", every), *((view.name, view.about, view.columns[EVERY:]) for view in VIEWS.values())]
-    return "\n\n".join(
-        "\n".join(
-            [
-                f"## `{name}`" if about else f"## {name}",
-                *(["", f"{about[0].upper()}{about[1:]}."] if about else []),
-                "",
-                "| column | type | |",
-                "| --- | --- | --- |",
-                *(f"| `{column.name}` | {column.type} | {column.about} |" for column in columns),
-            ]
-        )
-        for name, about, columns in parts
-    )
+    said = {view.name: [(one.name, one.type, one.about) for one in view.columns] for view in VIEWS.values()}
+    every = next(iter(said.values()))[:EVERY]
+    own = {name: columns[EVERY:] for name, columns in said.items()}
+    uses = Counter(in_common(column) for columns in own.values() for column in columns)
+    shared = [column for column, count in uses.items() if count > 1]
+    parts = [table("Every view", every), table("Several views", shared)]
+    for name, columns in own.items():
+        also = ", ".join(f"`{column[0]}`" for column in columns if in_common(column) in shared)
+        more = f"\n\n[Also](#several-views) {also}." if also else ""
+        parts.append(table(f"`{name}`", [column for column in columns if in_common(column) not in shared]) + more)
+    return "\n\n".join(parts)
+
+
+def in_common(column: tuple[str, str, str]) -> tuple[str, str, str]:
+    """The column as that of several views: `old_long` is what `value_long` is."""
+    name, kind, about = column
+    return re.sub(r"^(old|new)_", "value_", name), kind, about
+
+
+def table(heading: str, columns: Sequence[tuple[str, str, str]]) -> str:
+    rows = [f"| `{name}` | {kind} | {about} |" for name, kind, about in columns]
+    return "\n".join([f"## {heading}", "", *(["| column | type | |", "| --- | --- | --- |"] if rows else []), *rows])
 
 
 def option_table() -> str:
@@ -64,15 +74,12 @@ def option_table() -> str:
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
     assert tables() == {"views": view_table(), "options": option_table()}
     assert DEFAULT_VIEW in VIEWS
-    starts = {tuple((c.name, c.type, c.about) for c in view.columns[:EVERY]) for view in VIEWS.values()}
-    assert len(starts) == 1
-    for name, kind, _ in starts.pop():
-        assert f"`{name} {kind}`" in PAGE.read_text()
+    assert len({tuple((c.name, c.type, c.about) for c in view.columns[:EVERY]) for view in VIEWS.values()}) == 1
 
 
 def test_the_page_of_columns_is_that_of_the_code() -> None:
-    _, _, columns = COLUMNS.read_text().partition("\n\n## ")
-    assert f"## {columns}" == column_tables() + "\n"
+    lead, _, _ = COLUMNS.read_text().partition("\n\n## ")
+    check_written(COLUMNS, f"{lead}\n\n{column_tables()}\n")
 
 
 def test_the_storage_for_learners_is_small_and_has_all_that_the_page_asks_for() -> None:
