@@ -17,7 +17,7 @@ from tests.written import check_written
 
 ERRORS = """# Errors
 
-This page lists the errors of rayshot, all in `rayshot.errors`, in parts that say what you can do. `rayshot help ActorDied` shows the row of one.
+This page lists the errors of rayshot, all in `rayshot.errors`, in parts that say what you can do. `rayshot help ActorDied` shows one.
 
 `error.kind` is a name for scripts and logs, which stays: the class in small letters, `actor_died`. `error.evidence` holds the facts of the message,
 `error.page` is `errors#actor_died`. Each part begins with the exit code of a [command](command-line.md)
@@ -68,14 +68,14 @@ def errors():
     page = ERRORS
     for group, kinds in found.items():
         usual = exit_code(kinds[0](""))
-        page += f"\n## {group.rstrip('.')}\n\nExit code {usual}.\n\n| error | what happened |\n| --- | --- |\n"
+        page += f"\n## {group.rstrip('.')}\n\nExit code {usual}.\n"
         for kind in kinds:
             text = " ".join(f"{inspect.getdoc(kind)} {MORE.get(kind.kind, '')}".split())
             ours = [base for base in kind.__bases__ if issubclass(base, RayshotError) and base is not kinds[0]]
             bases = [f"a `{base.__name__}`" for base in ours if kind is not kinds[0]]
             facts = [*bases, *([f"exit code {code}"] if (code := exit_code(kind(""))) != usual else [])]
             more = f" ({', '.join(facts)})" if facts else ""
-            page += f'| <a id="{kind.kind}"></a>`{kind.__name__}` | {text}{more} |\n'
+            page += f'\n<a id="{kind.kind}"></a>**`{kind.__name__}`** {text}{more}\n'
     return page
 
 
@@ -84,15 +84,15 @@ def commands():
     root = click.Context(main, info_name="rayshot")
     rows = {name: options_of(name, root) for names in SECTIONS.values() for name in names}
     uses = Counter(row for each in rows.values() for row in each)
-    shared = {row: option.partition(" ")[0] for row, count in uses.items() if count >= SHARED for option in row[:1]}
-    page = f"{COMMANDS}\n## Options of several commands\n{table(shared)}"
+    shared = {row: row[0].partition(" ")[0] for row, count in uses.items() if count >= SHARED}
+    page = f"{COMMANDS}\n## Options of several commands\n{listed(shared)}"
     for section, names in SECTIONS.items():
         page += f"\n## {section}\n"
         for name in names:
             command = main.get_command(root, name)
             usage = command.get_usage(click.Context(command, root, info_name=name)).removeprefix("Usage: ")
-            page += f"\n### {name}\n\n`{' '.join(usage.replace('[OPTIONS] ', '').split())}`\n\n{inspect.cleandoc(command.help)}\n"
-            page += table([row for row in rows[name] if row not in shared])
+            page += f"\n### {name}\n\n`{' '.join(usage.replace(' [OPTIONS]', '').split())}`\n\n{inspect.cleandoc(command.help)}\n"
+            page += listed([row for row in rows[name] if row not in shared])
             if also := [f"`{shared[row].rstrip(',')}`" for row in rows[name] if row in shared]:
                 page += f"\n[Also](#options-of-several-commands) {', '.join(also)}.\n"
     codes = re.split(r"[;.] (?=\d+ )", " ".join(EPILOG.split()).removeprefix("Exit codes: "))
@@ -104,12 +104,15 @@ def options_of(name, root):
     command = main.get_command(root, name)
     context = click.Context(command, root, info_name=name)
     options = [one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts]
-    return [tuple(cell.replace("|", "\\|") for cell in one.get_help_record(context)) for one in options]
+    return [one.get_help_record(context) for one in options]
 
 
-def table(rows):
-    lines = [f"| `{option}` | {text} |\n" for option, text in rows]
-    return "".join(["\n| option | |\n| --- | --- |\n", *lines]) if lines else ""
+def listed(rows):
+    return (
+        "".join(["\n", *(f"- `{option}`: {text.replace('<redacted>', '`<redacted>`')}\n" for option, text in rows)])
+        if rows
+        else ""
+    )
 
 
 def test_the_page_of_errors_is_that_of_the_classes():

@@ -34,11 +34,11 @@ def column_tables() -> str:
     own = {name: columns[EVERY:] for name, columns in said.items()}
     uses = Counter(in_common(column) for columns in own.values() for column in columns)
     shared = [column for column, count in uses.items() if count > 1]
-    parts = [table("Every view", every), table("Several views", shared)]
+    parts = [listed("Every view", every), listed("Several views", shared)]
     for name, columns in own.items():
         also = ", ".join(f"`{column[0]}`" for column in columns if in_common(column) in shared)
         more = f"\n\n[Also](#several-views) {also}." if also else ""
-        parts.append(table(f"`{name}`", [column for column in columns if in_common(column) not in shared]) + more)
+        parts.append(listed(f"`{name}`", [column for column in columns if in_common(column) not in shared]) + more)
     return "\n\n".join(parts)
 
 
@@ -48,9 +48,8 @@ def in_common(column: tuple[str, str, str]) -> tuple[str, str, str]:
     return re.sub(r"^(old|new)_", "value_", name), kind, about
 
 
-def table(heading: str, columns: Sequence[tuple[str, str, str]]) -> str:
-    rows = [f"| `{name}` | {kind} | {about} |" for name, kind, about in columns]
-    return "\n".join([f"## {heading}", "", *(["| column | type | |", "| --- | --- | --- |"] if rows else []), *rows])
+def listed(heading: str, columns: Sequence[tuple[str, str, str]]) -> str:
+    return "\n".join([f"## {heading}", "", *(f"- `{name}` {kind}: {about}" for name, kind, about in columns)])
 
 
 def option_table() -> str:
