@@ -24,8 +24,8 @@ def tables() -> dict[str, str]:
 
 
 def view_table() -> str:
-    rows = [f"| `{view.name}` | {view.about} |" for view in VIEWS.values()]
-    return "\n".join(["| view | |", "| --- | --- |", *rows])
+    rows = [f"| `{view.name}` | {view.about.removeprefix('one row for each ')} |" for view in VIEWS.values()]
+    return "\n".join(["| view | one row for each |", "| --- | --- |", *rows])
 
 
 def column_tables() -> str:
@@ -72,6 +72,7 @@ def option_table() -> str:
 
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
     assert tables() == {"views": view_table(), "options": option_table()}
+    assert all(view.about.startswith("one row for each ") for view in VIEWS.values())
     assert DEFAULT_VIEW in VIEWS
     assert len({tuple((c.name, c.type, c.about) for c in view.columns[:EVERY]) for view in VIEWS.values()}) == 1
 
