@@ -85,7 +85,7 @@ def commands():
     rows = {name: options_of(name, root) for names in SECTIONS.values() for name in names}
     uses = Counter(row for each in rows.values() for row in each)
     shared = {row: row[0].partition(" ")[0] for row, count in uses.items() if count >= SHARED}
-    page = f"{COMMANDS}\n## Options of several commands\n{listed(shared)}"
+    page = COMMANDS + "".join(f"\n- {head}: {', '.join(map(linked, names))}" for head, names in SECTIONS.items()) + "\n"
     for section, names in SECTIONS.items():
         page += f"\n## {section}\n"
         for name in names:
@@ -95,6 +95,7 @@ def commands():
             page += listed([row for row in rows[name] if row not in shared])
             if also := [f"`{shared[row].rstrip(',')}`" for row in rows[name] if row in shared]:
                 page += f"\n[Also](#options-of-several-commands) {', '.join(also)}.\n"
+    page += f"\n## Options of several commands\n{listed(shared)}"
     codes = re.split(r"[;.] (?=\d+ )", " ".join(EPILOG.split()).removeprefix("Exit codes: "))
     return page + "\n## Exit codes\n\n" + "".join(f"- {line}\n" for line in codes)
 
@@ -105,6 +106,10 @@ def options_of(name, root):
     context = click.Context(command, root, info_name=name)
     options = [one for one in command.get_params(context) if isinstance(one, click.Option) and "--help" not in one.opts]
     return [one.get_help_record(context) for one in options]
+
+
+def linked(name):
+    return f"[{name}](#{name})"
 
 
 def listed(rows):
