@@ -52,26 +52,30 @@ def listed(heading: str, columns: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join([f"## {heading}", "", *(f"- `{name}` {kind}: {about}" for name, kind, about in columns)])
 
 
-def option_table() -> str:
-    common = [f"| `{name}` | {about} | all |" for name, about in {**PLACE_OPTIONS, **COMMON_OPTIONS}.items()]
-    but = ", ".join(view.name for view in VIEWS.values() if not view.of_snapshots)
-    chosen = [f"| `{name}` | {about} | all but {but} |" for name, about in SELECTION_OPTIONS.items()]
-    pairs = ", ".join(view.name for view in VIEWS.values() if view.of_pairs)
-    compared = [f"| `{name}` | {about} | {pairs} |" for name, about in PAIR_OPTIONS.items()]
-    users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
-    own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
-    within = [
-        f"| `{name}` | {about} | {', '.join(view.name for view in VIEWS.values() if name in view.row_options)} |"
-        for name, about in ROW_OPTIONS.items()
-    ]
-    stream = [f"| `{name}` | {about} | streams |" for name, about in STREAM_OPTIONS.items()]
-    return "\n".join(
-        ["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own, *within, *stream]
+def option_lists() -> str:
+    but = ", ".join(f"`{view.name}`" for view in VIEWS.values() if not view.of_snapshots)
+    pairs = ", ".join(f"`{view.name}`" for view in VIEWS.values() if view.of_pairs)
+    entries = {name: option.about for name, option in ENTRY_OPTIONS.items()}
+    groups = {
+        "All views": {**PLACE_OPTIONS, **COMMON_OPTIONS},
+        f"All views but {but}": SELECTION_OPTIONS,
+        pairs: PAIR_OPTIONS,
+        "Some views": {name: f"{about} ({users(name)})" for name, about in {**entries, **ROW_OPTIONS}.items()},
+        "[Streams](#a-stream)": STREAM_OPTIONS,
+    }
+    return "\n\n".join(
+        "\n".join([f"{group}:", "", *(f"- `{name}`: {about}" for name, about in options.items())])
+        for group, options in groups.items()
     )
 
 
+def users(option: str) -> str:
+    """The views that take an option of entries or of rows."""
+    return ", ".join(f"`{view.name}`" for view in VIEWS.values() if option in (*view.options, *view.row_options))
+
+
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
-    assert tables() == {"views": view_table(), "options": option_table()}
+    assert tables() == {"views": view_table(), "options": option_lists()}
     assert all(view.about.startswith("one row for each ") for view in VIEWS.values())
     assert DEFAULT_VIEW in VIEWS
     assert len({tuple((c.name, c.type, c.about) for c in view.columns[:EVERY]) for view in VIEWS.values()}) == 1
