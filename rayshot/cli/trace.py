@@ -25,10 +25,10 @@ PARSER = r"(?<host>\S+) (?<clock>\{.*?\}) (?<event>.*)"
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--snapshot", metavar="ID", help="The snapshot whose events to show; the latest if left out.")
+@click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
 @click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
 @json_option("Print one JSON object a line.")
-@click.option("--all", "everything", is_flag=True, help="Show all rows.")
+@click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
 def trace(
     storage: str, system: str | None, snapshot: str | None, *, as_shiviz: bool, as_json: bool, everything: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""docs/format.md names what is written; who adds to the bytes adds to the page."""
+"""docs/format.md names what is written, and a design page the marks; who adds to the bytes adds to the page."""
 
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from rayshot.snapshots.leases import LEASE
 from rayshot.snapshots.upkeep.garbage import UNREACHABLE
 from tests.format.test_format_manifest import MANIFEST
 
-PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "format.md").read_text()
+MARKS = (DOCS / "design/0014-who-may-write-beside-a-coordinator.md").read_text()
 
 
 def test_every_key_of_a_manifest_and_of_a_record_is_on_the_page():
@@ -29,7 +31,7 @@ def test_every_key_of_a_manifest_and_of_a_record_is_on_the_page():
 def test_every_key_of_a_mark_is_on_the_page():
     for kind in (INTENT, LEASE, HEARTBEAT, NOTE, UNREACHABLE):
         for key in (kind.folder, *kind.fields):
-            assert f"`{key}`" in PAGE or f"/{key}/" in PAGE, key
+            assert f"`{key}`" in MARKS or f"/{key}/" in MARKS, key
 
 
 def test_rows_are_as_wide_as_the_page_says():
