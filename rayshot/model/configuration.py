@@ -72,7 +72,7 @@ class SnapshotConfig:
         check_mode(self.mode)
 
     def next_due(self, last_began: float, last_ended: float) -> float | None:
-        """When the next periodic snapshot is due, by the clock of the arguments; None: never."""
+        """Internal: when the next periodic snapshot is due, by the clock of the arguments; None: never."""
         if self.interval_s is None:
             return None
         return max(last_began + self.interval_s, last_ended + self.min_pause_s)
@@ -156,17 +156,17 @@ class FailureConfig:
             raise ConfigError(f"backoff_factor={factor!r}: give a number of 1 or more")
 
     def snapshots(self, given: SnapshotConfig | None) -> SnapshotConfig:
-        """When snapshots are taken, if the user gives these settings: a system that goes back to them needs some."""
+        """Internal: when snapshots are taken, if the user gives these: a system that goes back to them needs some."""
         return given or (HEALING_SNAPSHOTS if self.heals else SnapshotConfig())
 
     @property
     def heals(self) -> bool:
-        """Whether the system goes back to its last snapshot by itself."""
+        """Internal: whether the system goes back to its last snapshot by itself."""
         return self.scope == "system"
 
     @property
     def policy(self) -> RecoveryPolicy:
-        """These settings as the machine of recovery takes them."""
+        """Internal: these settings as the machine of recovery takes them."""
         return RecoveryPolicy(
             rolls_back=self.heals,
             failures_max=self.max_failures,

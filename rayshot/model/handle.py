@@ -55,7 +55,7 @@ class ActorHandle:
         return self._name
 
     def name_in(self, system: str) -> str:
-        """The name, for a process of `system`. Raises StaleHandle if the actor belongs to another system."""
+        """Internal: the name, for a process of `system`. Raises StaleHandle if the actor belongs to another system."""
         if self._system != system:
             raise StaleHandle(
                 f"{self!r} belongs to another system than this process, which belongs to {system!r}; "
@@ -65,7 +65,7 @@ class ActorHandle:
         return self._name
 
     def give_out(self) -> None:
-        """Note that other processes, too, may now hold a handle of the actor."""
+        """Internal: note that other processes, too, may now hold a handle of the actor."""
         if self._hold is not None:
             self._hold.give_out()
 

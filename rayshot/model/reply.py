@@ -29,7 +29,13 @@ class Reply(Unanswered):
     runs no handlers made the call: the call was sent at once, without asking for a reply.
     """
 
-    __slots__ = ("__weakref__", "_call", "_cell", "callee", "question")
+    __slots__ = {
+        "__weakref__": None,
+        "_call": None,
+        "_cell": None,
+        "callee": None,
+        "question": "Internal: the call as a question, once the handler that made it has waited or ended.",
+    }
 
     def __init__(self, cell: Cell | None, call: OpenCall | None, callee: str) -> None:
         self._cell = cell
@@ -39,7 +45,6 @@ class Reply(Unanswered):
             call.reply = ref(self)
         self.callee = callee
         self.question: Question | None = None
-        """The call as a question, once the handler that made it has waited or ended."""
 
     def __class_getitem__(cls, _result: object) -> "type[Reply]":
         """`Reply[int]` says to type checkers what the result will be."""
@@ -94,13 +99,13 @@ class Reply(Unanswered):
         return self.result()
 
     async def wait(self) -> None:
-        """Return when the result is here, or what was raised instead; in an `async def` handler."""
+        """Internal: return when the result is here, or what was raised instead; in an `async def` handler."""
         question = self.ask()
         if not question.is_answered:
             await self._here().port.answered(question)
 
     def ask(self) -> Question:
-        """The call as a question, which leaves now with all that the handler sent before. Errors as `get`."""
+        """Internal: the call as a question, which leaves now with all that the handler sent before. Errors as `get`."""
         cell = self._here()
         self.become_question(cell)
         assert self.question is not None
@@ -117,21 +122,21 @@ class Reply(Unanswered):
         return self.question
 
     def become_question(self, cell: Cell) -> None:
-        """Make the call a question, if it is none. Raises ConfigError if it has a continuation."""
+        """Internal: make the call a question, if it is none. Raises ConfigError if it has a continuation."""
         if self.question is None:
             if self._call is None or self._call.call_id is not None:
                 raise ConfigError("a reply that has a continuation cannot be waited for")
             cell.ask_for(self._call, self)
 
     def result(self) -> Any:
-        """What came of the question, which is answered. Raises what the other handler raised."""
+        """Internal: what came of the question, which is answered. Raises what the other handler raised."""
         ok, value = self.outcome()
         if ok:
             return value
         raise value
 
     def outcome(self) -> tuple[bool, Any]:
-        """Whether a result came, and the result, or the exception; the question is answered."""
+        """Internal: whether a result came, and the result, or the exception; the question is answered."""
         assert self.question is not None
         ok, value = self._here().outcome_of(self.question)
         return ok, value.anew() if isinstance(value, RayshotError) and not ok else value

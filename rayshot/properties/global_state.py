@@ -189,7 +189,7 @@ class GlobalState:
         return frozenset((caller, call_id) for caller, call_id, _ in owed)
 
     def has_raised(self, error: BaseException) -> bool:
-        """Whether reading this snapshot raised exactly this error, rather than the predicate."""
+        """Internal: whether reading this snapshot raised exactly this error, rather than the predicate."""
         return any(error is one for one in self._raised)
 
     @contextmanager

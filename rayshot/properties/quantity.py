@@ -30,18 +30,18 @@ class Quantity:
     of_message: OfMessage
 
     def held(self, actor: ActorState) -> Exact:
-        """How much an actor holds, and what its timers will bring. Raises ConfigError for a value that is no number."""
+        """Internal: how much an actor holds, with what its timers bring. Raises ConfigError if that is no number."""
         return self.own(actor) + sum(self.carried(message) for message in timer_messages(actor))
 
     def own(self, actor: ActorState) -> Exact:
-        """As `held`, without timers."""
+        """Internal: as `held`, without timers."""
         if callable(self.of_actor):
             where = f"what {actor.name} holds"
             return exact(_called(self.of_actor, actor, where), where)
         return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
-        """How much a message carries. Raises ConfigError for a value that is not a number."""
+        """Internal: how much a message carries. Raises ConfigError for a value that is not a number."""
         if self.of_message is None:
             return 0
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"

@@ -102,7 +102,7 @@ class Snapshot:
 
     @property
     def folder(self) -> str:
-        """The folder of its chunks, relative to the root of the store: the system's folder, or the copy's."""
+        """Internal: the folder of its chunks, relative to the root of the store: the system's folder, or the copy's."""
         return inside(self.system, self.record.folder) if self.record.folder else self.system
 
     @property
@@ -137,17 +137,17 @@ class Snapshot:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest: it names everything in the snapshot."""
+        """Internal: the manifest: it names everything in the snapshot."""
         return self._sealed[1]
 
     @property
     def envelope(self) -> Envelope:
-        """The signed bytes of the manifest, to check its signature."""
+        """Internal: the signed bytes of the manifest, to check its signature."""
         return self._sealed[0]
 
     @property
     def document(self) -> bytes:
-        """The decrypted bytes of the manifest, for other readers."""
+        """Internal: the decrypted bytes of the manifest, for other readers."""
         return open_manifest(self.envelope.payload, self._keys)[0]
 
     @cached_property
@@ -195,7 +195,7 @@ class Snapshot:
 
     @contextmanager
     def or_deleted(self) -> Iterator[None]:
-        """Raise SnapshotDeleted if a chunk is missing inside because the snapshot was deleted meanwhile."""
+        """Internal: raise SnapshotDeleted if a chunk is missing inside because the snapshot was deleted meanwhile."""
         try:
             yield
         except MissingChunk as error:
@@ -206,11 +206,11 @@ class Snapshot:
             ) from error
 
     def read(self, blob: Blob) -> bytes:
-        """Read bytes that the manifest names. Their digests prove them."""
+        """Internal: read bytes that the manifest names. Their digests prove them."""
         return self._reader.read(blob)
 
     def read_stored(self, key: str, size: int) -> bytes:
-        """Read up to `size` bytes of an object in the folder, decrypted if it is encrypted. Nothing proves them."""
+        """Internal: read up to `size` bytes of an object in the folder, decrypted if needed. Nothing proves them."""
         encrypted = self._encrypted.get(key)
         wanted = size if encrypted is None else max(size, encrypted.stored_size + 1)
         try:
@@ -233,7 +233,7 @@ class Snapshot:
         return verification
 
     def examine(self, keys: Iterable[Prover] | None = None, progress: Progress = lambda _size: None) -> Verification:
-        """As `verify`, but report damage instead of raising it. `progress` is called for each chunk."""
+        """Internal: as `verify`, but report damage instead of raising it. `progress` is called for each chunk."""
         return self._judge(keys, lambda: examine(self.manifest, self.channels.values(), self._reader, progress))
 
     def survey(
@@ -242,7 +242,7 @@ class Snapshot:
         part: Portion | None = None,
         progress: Progress = lambda _size: None,
     ) -> Verification:
-        """As `examine`, without reading the data: a listing shows that all chunks exist with their sizes.
+        """Internal: as `examine`, without reading the data: a listing shows that all chunks exist with their sizes.
 
         Args:
             keys: as for `verify`.
@@ -270,7 +270,7 @@ class Snapshot:
         return relate(self.manifest, other.manifest)
 
     def siblings(self) -> list["Snapshot"]:
-        """All snapshots that its system has now, itself included, in the order of `SystemView.snapshots`."""
+        """Internal: all snapshots that its system has now, itself included, in the order of `SystemView.snapshots`."""
         records = CommitLog(self._store, self.system).refresh().retained.values()
         return [Snapshot(self._store, self.system, record, self._keys) for record in records]
 

@@ -27,9 +27,11 @@ def of_today() -> set[str]:
 def _api() -> Iterator[str]:
     """What the pages of the reference show, with parameters and public attributes."""
     pages = "".join(page.read_text() for page in sorted((ROOT / "docs").glob("reference*.md")))
-    for name in {*re.findall(r"(?m)^::: ([\w.]+)", pages), *(f"rayshot.{name}" for name in rayshot.__all__)}:
-        module, _, attribute = name.rpartition(".")
-        yield from _of(name, getattr(import_module(module), attribute))
+    shown = re.findall(r"(?m)^::: ([\w.]+)(?:\n    options:\n      heading: (.+))?$", pages)
+    homes = {f"rayshot.{name}": f"rayshot.{name}" for name in rayshot.__all__}
+    for heading, home in (homes | {heading or home: home for home, heading in shown}).items():
+        module, _, attribute = home.rpartition(".")
+        yield from _of(heading, getattr(import_module(module), attribute))
 
 
 def _of(name: str, found: Any) -> Iterator[str]:
@@ -39,8 +41,10 @@ def _of(name: str, found: Any) -> Iterator[str]:
         return
     if found.__name__ in PROGRAMS_CONSTRUCT:
         yield from _parameters(name, found)
-    for attribute in {*dir(found), *inspect.get_annotations(found)}:
-        if not attribute.startswith("_") and attribute not in dir(Exception):
+    ours = [base for base in found.__mro__ if base.__module__.partition(".")[0] in {"rayshot", "pyspark_rayshot"}]
+    for attribute in {name for base in ours for name in (*vars(base), *inspect.get_annotations(base))}:
+        text = inspect.getdoc(inspect.getattr_static(found, attribute, None)) or ""
+        if not attribute.startswith("_") and not text.startswith("Internal: "):
             yield f"{name}.{attribute}"
             yield from _parameters(f"{name}.{attribute}", getattr(found, attribute, None))
 

@@ -270,7 +270,7 @@ class System:
         return self._take(SnapshotRequest(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
 
     def begun(self) -> Snapshot:
-        """Take the first snapshot of a system that begins; then the system runs. `rayshot.resume` uses this.
+        """Internal: take the first snapshot of a system that begins; then the system runs. `rayshot.resume` uses this.
 
         Raises SystemStopped if actors do not start within BEGIN_S seconds, or do not take their messages within it: the
         snapshot would lack them.
@@ -386,7 +386,7 @@ class System:
         leave_on_sigterm(lambda: self.latest.leave(label, within_s), within_s)
 
     def leave(self, label: str, within_s: float) -> str:
-        """Stop with a savepoint within so many seconds, as a signal asks for; returns a text for the log."""
+        """Internal: stop with a savepoint within so many seconds, as a signal asks for; returns a text for the log."""
         savepoint = "" if self._client.closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 
@@ -412,7 +412,7 @@ class System:
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: SnapshotRequest, within_s: float = inf, drain: Drain | None = None) -> Committed:
-        """See `take_snapshot`. Commands use this, because they read no storage."""
+        """Internal: see `take_snapshot`. Commands use this, because they read no storage."""
         return take_snapshot(self._client, order, within_s, drain)
 
     def snapshots(self) -> list[Snapshot]:
@@ -488,7 +488,7 @@ class System:
                 failed.pop_all()
 
     def learn_why_stopped(self) -> None:
-        """The system is stopped: from now on each request to it raises an error that says why."""
+        """Internal: the system is stopped: from now on each request to it raises an error that says why."""
         try:
             self._client.check_running()
         except SystemRecovering:

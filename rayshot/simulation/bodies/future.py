@@ -41,6 +41,6 @@ class Future(Unanswered):
         return self.result()
 
     def settle(self, value: Any, *, ok: bool) -> None:
-        """Set the result, or with `ok=False` the exception; if set twice, as after a rollback, the first one counts."""
+        """Internal: set the result, or with `ok=False` the exception. The first one counts, as after a rollback."""
         if not self._done:
             self._done, self._ok, self._value = True, ok, value
