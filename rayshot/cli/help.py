@@ -21,7 +21,7 @@ from rayshot.format.suggestion import did_you_mean
 _PACKAGE = Path(rayshot.__file__).parent
 _INSTALLED = _PACKAGE / "pages"
 _HIDDEN = re.compile(r"(?ms)^<!--.*?-->\n*|^<picture>.*?</picture>\n*")
-_REFERENCE = re.compile(r"(?m)^::: (\S+)$")
+_REFERENCE = re.compile(r"(?m)^::: (\S+)(?:\n {4}.*)*$")
 _LINK = re.compile(r"\]\((?!https?:)([^)]*?)\.md(#[^)]*)?\)")
 _PICTURE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 _PLACE = re.compile(r'<a id="([^"]+)"></a>')

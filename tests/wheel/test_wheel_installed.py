@@ -52,6 +52,21 @@ def test_what_is_imported_is_the_wheel_and_imports_neither_ray_nor_spark(program
     assert said[1:] == ["False", "False"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ((), "reference-spark"),
+        (("support",), "# Which Ray"),
+        (("healing#what-a-program-must-do",), "## What a program must do\n"),
+        (("ActorDied",), "| `ActorDied` |"),
+        (("verify",), "Usage: rayshot verify"),
+    ],
+)
+def test_the_pages_are_in_the_wheel_and_are_shown(programs, tmp_path, asked, says):
+    done = run(programs, tmp_path, "rayshot", "help", *asked)
+    assert (done.returncode, says in done.stdout) == (0, True), done.stdout + done.stderr
+
+
 def test_the_demo_runs_and_its_snapshots_are_listed_proved_and_drawn(programs, tmp_path):
     demo = run(programs, tmp_path, "rayshot", "demo")
     assert demo.returncode == 0, demo.stderr
