@@ -1,7 +1,7 @@
 """Errors about actors that are gone. They are rayshot's and Ray's, so programs catch them as in plain Ray.
 
 They have the names and the kinds of rayshot's errors. Code in rayshot that catches Ray's errors must let them pass. If
-a method returns one, `ray.get` raises it as it is.
+a method returns one, `ray.get` raises it as it is. Snapshots have them by name, as answers: keep them here.
 """
 
 from typing import Any
