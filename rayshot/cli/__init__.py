@@ -5,6 +5,9 @@ needs Ray. `systems | status | snapshot | savepoint | stop | configure` need it:
 starts its own Ray.
 """
 
-from rayshot.cli.program import main
+try:
+    from rayshot.cli.program import main
+except KeyboardInterrupt:  # Ctrl-C before the program is loaded; see `exits.INTERRUPTED`
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

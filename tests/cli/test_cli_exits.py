@@ -92,6 +92,20 @@ def test_ctrl_c_is_no_verdict(shots: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (130, "", 1)
 
 
+@pytest.mark.parametrize(("module", "lines"), [("click", 0), ("rayshot.cli.program", 0), ("rayshot.cli.commands", 1)])
+def test_nor_does_it_show_a_traceback_while_the_program_is_loaded(module: str, lines: int) -> None:
+    code = f"""import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["rayshot", "list", "shots"]
+{PROGRAM[-1]}"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (130, "", lines), done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["stop"], ["savepoint"], ["configure"], ["snapshot", "--timeout", "-1"], ["status", "--timeout", "nan"]],
