@@ -29,7 +29,7 @@ def view_table() -> str:
 
 
 def column_tables() -> str:
-    said = {view.name: [(one.name, one.type, one.about) for one in view.columns] for view in VIEWS.values()}
+    said = {view.name: [(one.name, shown(one.type), one.about) for one in view.columns] for view in VIEWS.values()}
     every = next(iter(said.values()))[:EVERY]
     own = {name: columns[EVERY:] for name, columns in said.items()}
     uses = Counter(in_common(column) for columns in own.values() for column in columns)
@@ -40,6 +40,11 @@ def column_tables() -> str:
         more = f"\n\n[Also](#several-views) {also}." if also else ""
         parts.append(listed(f"`{name}`", [column for column in columns if in_common(column) not in shared]) + more)
     return "\n\n".join(parts)
+
+
+def shown(column_type: str) -> str:
+    """A page would take what stands in angle brackets for a tag."""
+    return f"`{column_type}`" if "<" in column_type else column_type
 
 
 def in_common(column: tuple[str, str, str]) -> tuple[str, str, str]:
