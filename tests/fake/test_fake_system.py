@@ -9,6 +9,7 @@ import pytest
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name
+from rayshot.runtime.opening import start
 from tests.fake.door import fake
 from tests.fake.play import PROGRAM, Play, Till, happened
 from tests.fake.system import begin, coordinator
@@ -92,3 +93,16 @@ def test_a_seed_says_what_happens_in_any_process():
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert said.stdout == f"{happened(13)}\n"
+
+
+def test_ctrl_c_while_a_system_starts_leaves_nothing(cluster, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(start, "offer_keys", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            begin()
+    cluster.schedule.pass_s(30.0)
+    assert (cluster.named, cluster.notes) == ({}, {})
+    begin().shutdown()

@@ -126,7 +126,7 @@ def await_start(name: str, coordinator: Any, patience_s: float) -> str:
 
 
 def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
-    """Make the coordinator of a new life.
+    """Make the coordinator of a new life. If this fails, or the user presses Ctrl-C, nothing is left.
 
     Raises NoAnswer, SystemRecovering, and NameUsed if one exists.
     """
@@ -137,7 +137,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)
-    except (door.CallFailed, NoAnswer, SystemRecovering) as error:
+    except (door.CallFailed, NoAnswer, SystemRecovering, KeyboardInterrupt) as error:
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):
