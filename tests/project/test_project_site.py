@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+import rayshot.cli.help as help_
 from tests.processes import ROOT
 
 DOCS = ROOT / "docs"
@@ -21,12 +22,15 @@ REFERENCES = {
 }
 
 
-def test_the_site_is_built_without_a_complaint():
+def test_the_site_is_built_without_a_complaint_and_has_all_places_that_errors_may_name():
     built = subprocess.run(
         [sys.executable, ROOT / "scripts/site"], capture_output=True, text=True, timeout=120, check=False
     )
     assert (built.returncode, built.stderr) == (0, ""), built.stdout
     assert built.stdout.endswith(" 0 wrong\n")
+    for name, page in help_.pages().items():
+        file = ROOT / "build/site" / ("" if name == "index" else name) / "index.html"
+        assert not help_.places(page.text).keys() - set(re.findall(r'\bid="([^"]+)"', file.read_text())), name
 
 
 def test_every_page_is_in_the_navigation_once():

@@ -1,6 +1,6 @@
 """A bank with mistakes. Each stands in a line that says so; type checkers find these and no others.
 
-`test_typing_mistakes.py` also makes the plain program of it, without `@rayshot.method` and the base. It is never run.
+`test_typing.py` also makes the plain program of it, without `@rayshot.method` and the base. It is never run.
 """
 
 import os

@@ -1,5 +1,6 @@
 """What every beginning of a life needs: a cluster, a storage, room, and a coordinator."""
 
+import logging
 import os
 import time
 from typing import Any
@@ -25,6 +26,7 @@ from rayshot.runtime.wire.keyring import Keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.states import BEGINNING, LOADING, STOPPED
 
+log = logging.getLogger("rayshot")
 DEATH_S = UNWATCHED_S + 5.0
 """If a program dies while it starts a system, this is known after so many seconds; Ray tells it two seconds later."""
 START_S = 300.0
@@ -138,6 +140,8 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)
     except (door.CallFailed, NoAnswer, SystemRecovering, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):  # this may take seconds
+            log.warning("Ctrl-C: system %r has not begun, and what it has made is taken down", settings.system)
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):
