@@ -5,8 +5,8 @@ Only messages in a snapshot are rewritten, never messages sent from then on: a n
 in the running program.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from rayshot.errors import CodeMismatch
 from rayshot.format.classes_by_value import Names
@@ -17,6 +17,8 @@ from rayshot.format.pickle_bytes import PICKLE_START, mentions
 from rayshot.format.pickling import ALL_PLACES, load_message, recast_parts
 from rayshot.format.reshaping import LostPart, Reshaped
 from rayshot.model.specification import ActorSpecification
+
+Recast = TypeVar("Recast")
 
 
 class _Gone(Exception):
@@ -50,10 +52,7 @@ class Recasting:
         """Rewrite message `number` of its channel. Raises CodeMismatch if it does not fit the moved classes."""
         if not self._concerns(message):
             return message
-        try:
-            return self._message(message)
-        except Exception as error:  # unpickling and pickling run code of the values' classes
-            raise self._mismatch(number, error) from error
+        return self._recast(number, lambda: self._message(message))
 
     def state(self, state: dict[str, Any]) -> None:
         """Rewrite the messages in a recorded state that began its loops, and its first waits. Raises as `message`."""
@@ -63,11 +62,17 @@ class Recasting:
 
     def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
         """Rewrite the pickle of a value beside a message, its stream first. Raises as `message`."""
+        return self._recast(number, lambda: self._parts(parts))
+
+    def _parts(self, parts: Sequence[Any]) -> Sequence[Any]:
         stream = bytes(parts[0])
+        self._check_globals(stream)
+        return recast_parts(parts, self.names) if any(mentions(stream, name) for name in self.names) else parts
+
+    def _recast(self, number: int, work: Callable[[], Recast]) -> Recast:
         try:
-            self._check_globals(stream)
-            return recast_parts(parts, self.names) if any(mentions(stream, name) for name in self.names) else parts
-        except Exception as error:  # as in `message`
+            return work()
+        except Exception as error:  # unpickling and pickling run code of the values' classes
             raise self._mismatch(number, error) from error
 
     def _mismatch(self, number: int, error: Exception) -> CodeMismatch:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import re
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -157,6 +158,20 @@ def test_an_error_in_the_place_of_a_value_is_a_change_and_another_text_of_an_err
     assert len(scene.heard) == 1
     scene.go_back(5)
     assert [(one.before, one.now) for one in scene.heard[1:]] == [("the error ValueError", "5")]
+
+
+@dataclass(repr=False)
+class Later:
+    found: int = field(init=False)
+
+
+@pytest.mark.parametrize("value", [Later, Later()], ids=["a class", "a value without its field"])
+def test_an_answer_that_cannot_be_compared_comes_and_holds_nobody_up(scene, value):
+    OUTSIDE["value"] = value
+    assert type(door.get(scene.c.now.remote())) is type(value)
+    scene.d.note.tell("it was asked")
+    scene.go_back(value)
+    assert door.get(scene.d.notes.remote()) == ["it was asked"]
 
 
 def test_many_changes_of_one_method_are_told_once_with_their_number(scene, caplog):

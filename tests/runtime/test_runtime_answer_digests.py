@@ -1,7 +1,7 @@
 """Two answers are compared by a few bytes: these differ if the answers do, and cost little."""
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntFlag
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +20,23 @@ class Point(NamedTuple):
 class Color(Enum):
     RED = 1
     BLUE = 2
+
+
+class Right(IntFlag):
+    READ = 1
+
+
+@dataclass
+class Later:
+    number: int
+    found: int = field(init=False)
+
+
+class Gone(tuple):
+    _fields = ()
+
+    def __len__(self):
+        raise KeyError
 
 
 @dataclass
@@ -50,6 +67,7 @@ class Plain:
         ({1, 2}, {1, 3}),
         (Point(1, 2), Point(1, 3)),
         (Color.RED, Color.BLUE),
+        (Right(0), Right(8)),
         (Order(1, ["a"]), Order(1, ["b"])),
         (5, Plain(5)),
         (5, failure(ValueError(), "till")),
@@ -89,6 +107,9 @@ def test_equal_answers_have_the_same_bytes(first, second):
         ([[1] * 32, [2] * 32], [[1] * 32, [3] * 32]),
         ({(1, 2): 1}, {(1, 2): 2}),
         ([Plain(1)], [Plain(2)]),
+        (Order, Later),
+        (Later(1), Later(2)),
+        (Gone(), Gone()),
     ],
 )
 def test_of_what_is_not_cheap_only_the_class_is_compared(first, second):

@@ -22,10 +22,7 @@ DIGEST_BYTES = 16
 SHOWN_MAX = 80
 
 _WHOLE, _DIGEST, _RAISED, _KIND = b"=", b"#", b"!", b"?"
-
-
-class _TooMuch(Exception):
-    """The value is not cheap to compare."""
+_TOO_MUCH = "it is not cheap to compare"
 
 
 def digest(value: Any) -> bytes:
@@ -35,7 +32,7 @@ def digest(value: Any) -> bytes:
         return _of_error(value)
     try:
         packed = pack(value if kind in FLAT and _is_short(value) else _plain(value, [ITEMS_MAX]))
-    except (_TooMuch, OverflowError, UnicodeEncodeError):  # an integer of more than 64 bits; no valid Unicode
+    except Exception:  # noqa: BLE001 - it runs code of the value's class; and no bytes are cheap for some values
         return _KIND + _name(kind)
     if len(packed) <= WHOLE_MAX:
         return _WHOLE + packed
@@ -69,23 +66,26 @@ def _is_short(value: Any) -> bool:
 
 
 def _plain(value: Any, left: list[int]) -> Any:
-    """The value as msgpack takes it; two equal values become the same. `left`: how many items it may have yet."""
+    """The value as msgpack takes it; two equal values become the same. `left`: how many items it may have yet.
+
+    Raises any error for a value of which only the class is compared.
+    """
     kind = type(value)
     left[0] -= 1
     if left[0] < 0 or not _is_short(value):
-        raise _TooMuch
+        raise ValueError(_TOO_MUCH)
     if kind in FLAT:
         return value
     if isinstance(value, Enum):
-        return f"{kind.__qualname__}.{value.name}"
-    if is_dataclass(value):
-        return {kind.__qualname__: {field.name: _plain(getattr(value, field.name), left) for field in fields(value)}}
+        return f"{kind.__qualname__}.{value.name or value.value}"  # some flags have no name
+    if is_dataclass(kind):
+        return {kind.__qualname__: {field.name: _plain(getattr(value, field.name), left) for field in fields(kind)}}
     is_named = isinstance(value, tuple) and hasattr(kind, "_fields")
     if not (is_named or kind in (tuple, list, dict, set, frozenset)) or len(value) > left[0]:
-        raise _TooMuch
+        raise ValueError(_TOO_MUCH)
     if kind is dict:
         if not FLAT.issuperset(map(type, value)):
-            raise _TooMuch
+            raise ValueError(_TOO_MUCH)
         return {key: _plain(value[key], left) for key in sorted(value, key=pack)}
     items = [_plain(item, left) for item in value]
     return {kind.__name__: sorted(items, key=pack)} if kind in (set, frozenset) else items
