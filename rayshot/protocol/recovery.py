@@ -171,7 +171,7 @@ MOVES: Mapping[type[RecoveryEvent], Mapping[Phase, Move | None]] = {
     DriverLost: {phase: Move("_driver_died", (phase,)) for phase in _GOES_ON},
     SavepointStored: dict.fromkeys((_RUNNING, _WAITING, _STOPPED), Move("_savepoint_stored", (_STOPPED,))),
     LifeFenced: {**dict.fromkeys(_GOES_ON, _STOPS), _WAITING: None},
-    ActedInVain: {**dict.fromkeys(_GOES_ON), _RUNNING: _STOPS},
+    ActedInVain: dict.fromkeys(_GOES_ON, _STOPS),
     Defect: dict.fromkeys(_GOES_ON, _STOPS),
     StopWanted: dict.fromkeys(_GOES_ON, _STOPS),
 }
@@ -254,7 +254,7 @@ class Recovery:
                 return event.life <= self.life
             case (
                 StarterDied() | PatienceOver() | LifeMarked() | MarkRefused() | Evicted() | CommitWritten()
-                | SavepointStored() | LifeFenced() | ActedInVain()
+                | SavepointStored() | LifeFenced()
             ):  # fmt: skip
                 return event.life != self.life
             case PauseOver():

@@ -347,12 +347,11 @@ class StopWanted:
 
 @dataclass(frozen=True, slots=True)
 class ActedInVain:
-    """This life answered a call otherwise than an earlier one, and a program had acted on the first answer.
+    """A life answered a call otherwise than an earlier one, and a program had acted on the first answer.
 
-    `evidence` says by name which program and which call.
+    That stays so if this life is over by now. `evidence` says by name which program and which call.
     """
 
-    life: int
     detail: str
     evidence: Mapping[str, object] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 import rayshot
 from rayshot.errors import AnswerChanged, ConfigError
 from rayshot.model.configuration import FailureConfig
-from rayshot.runtime.door import door
+from rayshot.runtime.door import door, notes
+from rayshot.runtime.door.naming import find_coordinator
 from rayshot.runtime.driver.changed_answers import LATEST_S
+from rayshot.runtime.opening.init import attach_to
 from tests.fake.schedule import Choices
 from tests.fake.system import actor, await_life, await_stop, begin, coordinator
 from tests.fake.threads import TIME, Present
@@ -77,6 +80,24 @@ class Scene:
 
     def settle(self, seconds=1.0):
         self.cluster.schedule.pass_s(seconds)
+
+    @contextmanager
+    def another(self, label=""):
+        """Act as another program, which attaches to the system."""
+        here, there = self.cluster.program, self.cluster.new_program("another program")
+        self.cluster.act_as(there)
+        try:
+            yield attach_to("bank", find_coordinator("bank"), label=label)
+        finally:
+            self.cluster.act_as(here)
+
+    @staticmethod
+    def is_refused(*asks):
+        """All these raise the error that names the question to c."""
+        for ask in asks:
+            with pytest.raises(AnswerChanged, match=r"\.now") as raised:
+                ask()
+            assert (raised.value.evidence["actor"], raised.value.evidence["method"]) == ("c", "now")
 
     @property
     def changes(self):
@@ -270,18 +291,67 @@ def test_with_stop_the_system_stops_and_all_get_an_error_that_names_the_call(clu
     cluster.die(actor(cluster, "c"))
     detail = await_stop(cluster, scene.system)
     assert re.search(r"life 2 answers a call of driver:\w+ otherwise .*message 3 to 'c' \(.now\).* sent d.note", detail)
-    asks = (
+    scene.is_refused(
         scene.system.snapshot,
         lambda: scene.d.note.tell("more"),
         lambda: door.get(scene.c.now.remote()),
         lambda: scene.system.get_actor("c"),
     )
-    for ask in asks:
-        with pytest.raises(AnswerChanged, match=r"\.now") as raised:
-            ask()
-        assert raised.value.evidence["actor"] == "c"
-        assert raised.value.evidence["method"] == "now"
     assert scene.changes == [CHANGED]
+
+
+@pytest.mark.parametrize("steps", [None, 0, 3, 8, 100])
+def test_with_stop_the_system_stays_stopped_for_all_if_its_coordinator_dies_before_or_just_behind_that(cluster, steps):
+    scene = Scene(cluster, on_changed_answer="stop")
+    with scene.another() as other:
+        theirs = other.get_actor("d")
+    scene.act()
+    OUTSIDE["value"] = 1
+    cluster.die(actor(cluster, "c"))
+    cluster.until(lambda: scene.heard if steps is None else coordinator(cluster).run.instance._life.stopped)
+    for _ in range(steps or 0):
+        cluster.schedule.step(cluster.schedule.now_s)
+    cluster.die(coordinator(cluster))
+    detail = await_stop(cluster, scene.system)
+    assert "message 3 to 'c' (.now)" in detail
+    scene.settle(30)
+    scene.is_refused(scene.system.snapshot, lambda: scene.d.note.tell("more"), lambda: scene.system.get_actor("c"))
+    scene.is_refused(other.snapshot, lambda: theirs.note.tell("more"), lambda: other.get_actor("c"))
+    with scene.another() as late:
+        scene.is_refused(late.snapshot, lambda: late.get_actor("c"))
+    assert scene.changes == [CHANGED]
+
+
+def test_the_stop_of_one_system_is_none_of_the_next(cluster):
+    scene = Scene(cluster, on_changed_answer="stop")
+    scene.act()
+    OUTSIDE["value"] = 1
+    cluster.die(actor(cluster, "c"))
+    await_stop(cluster, scene.system)
+    scene.system.shutdown()
+    scene.settle()
+    assert not notes.of_vain_acts("bank").all()
+    after = Scene(cluster, on_changed_answer="stop")
+    cluster.die(coordinator(cluster))
+    after.settle(30)
+    after.act()
+    assert after.system.status().state == "running"
+
+
+@pytest.mark.parametrize("seed", [5, 18, 20, 47])
+def test_with_stop_the_system_stops_too_if_it_goes_back_once_more_before_it_hears(cluster, seed):
+    scene = Scene(cluster, on_changed_answer="stop")
+    scene.act()
+    OUTSIDE["value"] = 1
+    cluster.schedule.choose = Choices.of_seed(seed)
+    cluster.die(actor(cluster, "c"))
+    cluster.until(lambda: scene.system._port.session.machine.incarnation == 2)
+    for _ in range(seed % 7):
+        cluster.schedule.step(cluster.schedule.now_s)
+    cluster.die(actor(cluster, "d"))
+    scene.settle(60)
+    assert scene.heard
+    assert "life 2 answers" in await_stop(cluster, scene.system)
 
 
 def test_with_stop_a_system_whose_answers_are_the_same_goes_on(cluster):

@@ -11,6 +11,7 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.recovery import RETRY_PAUSE_MAX_S, STARTS_AT_ONCE, STARTS_MAX, Phase, Recovery
 from rayshot.protocol.recovery_events import (
+    ActedInVain,
     BeginLife,
     CommitWritten,
     LifeBegan,
@@ -463,3 +464,10 @@ def test_a_deterministic_process_that_merges_two_channels_does_not_repeat_its_ou
     assert (broken, len(orders) ** 2 * 4) == (8, 36)
     before, again = ("a1", "a2", "b1"), ("a1", "b1", "a2")
     assert (*before[:2], *again[2:]) == ("a1", "a2", "a2")
+
+
+def test_who_acted_in_vain_stops_the_system_also_when_it_goes_back_once_more() -> None:
+    vain = ActedInVain("a program had acted on another answer", {"method": "ask"})
+    for machine in (running(1), loading()):
+        assert tell(machine, vain) == (StopSystem(None, vain.detail),)
+        assert tell(machine, vain) == ()

@@ -33,6 +33,7 @@ class Later:
 
 
 class Gone(tuple):
+    __slots__ = ()
     _fields = ()
 
     def __len__(self):

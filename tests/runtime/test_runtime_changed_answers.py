@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import ray
 
+import rayshot
 from rayshot.errors import AnswerChanged
 from tests.runtime.healed import HEALS, kill, pid_of, until_it_runs
-from tests.runtime.take_over import kill_coordinator
+from tests.runtime.take_over import after_take_over, kill_coordinator
 from tests.runtime.wavering import Actor, acted
 from tests.waiting import eventually
 
@@ -63,3 +64,20 @@ def test_with_stop_all_programs_get_an_error_that_names_the_call(new_system):
         with pytest.raises(AnswerChanged, match=r"message \d+ to 'wavering' \(.ask\).* sent listener.hear") as raised:
             ask()
         assert raised.value.evidence["actor"] == "wavering"
+
+
+def test_with_stop_the_system_stays_stopped_when_its_coordinator_is_killed_behind_that_and_a_resume_goes_on(new_system):
+    failure = replace(HEALS, on_changed_answer="stop")
+    system = new_system(failure=failure)
+    acted(system)
+    kill(system, "wavering")
+    eventually(lambda: system.status().state == "stopped", 30)
+    kill_coordinator(system)
+    assert eventually(lambda: after_take_over(system.status), 60).state == "stopped"
+    with pytest.raises(AnswerChanged, match=r"wavering"):
+        rayshot.attach(system.name).snapshot()
+    resumed = rayshot.resume(system.name, storage=system.storage, begin=acted, failure=failure)
+    assert ray.get(resumed.get_actor("wavering").steady.remote()) == "always"
+    kill_coordinator(resumed)
+    assert eventually(lambda: after_take_over(resumed.status), 60).state == "running"
+    resumed.shutdown()

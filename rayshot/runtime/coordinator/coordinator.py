@@ -395,7 +395,7 @@ class Coordinator:
     def answers_changed(self, driver: str, counts: dict[str, int], first: ChangedAnswer) -> None:
         """Answers have changed on which a driver had acted. `counts` has by actor how many since it began.
 
-        If the settings say so, the system stops because of the `first`, unless its life is over.
+        If the settings say so, the system stops because of the `first`.
         """
         self.drivers.answers_changed(driver, counts)
         if self._settings.failure.on_changed_answer == "stop" and driver not in self.drivers.dead:

@@ -51,7 +51,7 @@ from rayshot.runtime.coordinator.restoration import Restoration, RestoreProgress
 from rayshot.runtime.coordinator.rollback import CannotRollBack, NewLife, Origin, begin_life_behind, find_fallback
 from rayshot.runtime.coordinator.spares import Spares
 from rayshot.runtime.coordinator.system_lock import SystemLock
-from rayshot.runtime.door import door
+from rayshot.runtime.door import door, notes
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.failure_detector import FailureDetector
 from rayshot.runtime.door.survived_errors import survived
@@ -59,6 +59,7 @@ from rayshot.runtime.wire.changed_answer import ChangedAnswer
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.packets import pack, unpack
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.snapshots.catalog import open as open_storage
@@ -215,10 +216,17 @@ class Healer:
         why = f"life {changed.life} answers a call of {driver} otherwise than before the system went back"
         evidence = {"driver": driver, "actor": changed.actor, "method": changed.method, "number": changed.number}
         detail = f"{why}: {changed.what}. rayshot.resume goes on from the last snapshot"
-        self.hear(ActedInVain(changed.life, detail, evidence))
+        try:
+            notes.of_vain_acts(self._settings.system).put(self._owner, pack((detail, evidence)))
+        finally:  # also if Ray's control service does not answer now
+            self.hear(ActedInVain(detail, evidence))
 
     def take_over(self, event: TookOver) -> None:
         """A coordinator that was started again has read the log, and found these remains. For `Life.start`."""
+        vain = notes.of_vain_acts(self._settings.system).all().get(self._owner)
+        if vain is not None and event.savepoint is None:
+            self.hear(ActedInVain(*unpack(vain)))
+            return
         members, dead = self._life.members, self._dead_drivers()
         if self._life.heals:
             members.find_options()

@@ -34,3 +34,4 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
     notes.of_drivers(system).clear()
     notes.of_fits(system).clear()
     notes.of_silence(system).clear()
+    notes.of_vain_acts(system).clear()

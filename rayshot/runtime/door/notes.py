@@ -59,6 +59,11 @@ def of_silence(system: str) -> Notes:
     return Notes(f"rayshot-silence/{system}/")
 
 
+def of_vain_acts(system: str) -> Notes:
+    """Coordinator -> why it stops the system for a changed answer, packed, for all lives."""
+    return Notes(f"rayshot-vain/{system}/")
+
+
 def of_drivers(system: str) -> Notes:
     """Driver -> where it is, see `here.place`, for all lives."""
     return Notes(f"rayshot-drivers/{system}/")
