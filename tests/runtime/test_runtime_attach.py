@@ -28,6 +28,7 @@ from rayshot.runtime.door.private_names import AuthenticationError
 from rayshot.runtime.opening.attach import naming
 from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
+from tests.runtime.conftest import shut_down, systems_of_this_program
 from tests.runtime.healed import STOPS
 from tests.runtime.workloads import Account
 
@@ -309,3 +310,13 @@ def test_another_version_of_rayshot_is_refused_by_both_versions(new_system, monk
         ClusterRefused, match=r"runs with rayshot \d+\.\d+\.\d+, and this is rayshot 0.9.7: install the"
     ):
         rayshot.attach("bank")
+
+
+def test_a_system_that_a_test_leaves_is_shut_down_behind_it_and_the_next_one_is_the_only_one(
+    cluster, tmp_path, new_system
+):
+    before = systems_of_this_program()
+    rayshot.init("left", storage=tmp_path)
+    shut_down(systems_of_this_program() - before)
+    new_system("bank")
+    assert ray.get(Account.remote(7).read.remote()) == 7
