@@ -71,6 +71,23 @@ def test_tests_that_failed_are_named(matrix, tmp_path):
     (tmp_path / "tests.xml").write_text(REPORT)
     assert matrix.counted(tmp_path / "tests.xml") == "1 passed, 1 skipped, 2 FAILED: test_four, test_three"
     assert matrix.counted(tmp_path / "none.xml") == "FAILED: no report, see the log"
+    many = "".join(f'<testcase name="test_{n:02}"><failure/></testcase>' for n in range(30))
+    (tmp_path / "many.xml").write_text(f"<testsuite>{many}</testsuite>")
+    assert matrix.counted(tmp_path / "many.xml").endswith(
+        "30 FAILED: " + ", ".join(f"test_{n:02}" for n in range(20)) + ", ..."
+    )
+
+
+def test_an_environment_that_was_moved_is_made_anew(matrix, tmp_path, monkeypatch):
+    monkeypatch.setattr(matrix, "find_python", lambda _: None)
+    monkeypatch.setattr(matrix, "FOLDER", tmp_path / "before")
+    pair = matrix.Pair.of("3.12-2.55.1")
+    pair.folder.mkdir(parents=True)
+    (pair.folder / "ready").write_text(str(pair.folder))
+    assert matrix.make(pair) == ""
+    (tmp_path / "before").rename(tmp_path / "behind")
+    monkeypatch.setattr(matrix, "FOLDER", tmp_path / "behind")
+    assert matrix.make(pair) == "no Python 3.12 here"
 
 
 def test_the_table_has_a_row_for_each_release_and_the_largest_part_of_each_pair(matrix, tmp_path, monkeypatch):
