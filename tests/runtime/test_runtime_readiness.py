@@ -1,5 +1,6 @@
 """How it is seen that an object is ready, on a Ray that does not tell of it."""
 
+import os
 import queue
 import threading
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from rayshot.runtime.door import door, private_names, readiness
+from rayshot.runtime.door import door, here, private_names, readiness, state
 from rayshot.runtime.door.readiness import Lookout
 from tests.waiting import eventually
 
@@ -82,3 +83,28 @@ def test_a_look_that_fails_is_not_the_last_one(gate, monkeypatch):
     monkeypatch.setattr(ray, "wait", wait)
     lookout.tell_when_ready(ray.put(0), told.put)
     assert told.get(timeout=ANSWER_S) is None
+
+
+@ray.remote(num_cpus=0)
+class Owner:
+    """Owns a reference to an answer that never comes."""
+
+    def own(self, gate):
+        self.owned = gate.passed.remote()
+        return [self.owned], here.place()
+
+    def end(self):
+        os._exit(1)
+
+
+def test_the_death_of_an_owner_is_told_once_where_ray_tells_it_late(gate, monkeypatch):
+    monkeypatch.setattr(private_names, "tells_of_owners_at_once", lambda: False)
+    owners, told = [Owner.remote(), Owner.remote()], queue.Queue()
+    held = ray.get([owner.own.remote(gate) for owner in owners])
+    for number, ((reference,), place) in enumerate(held):
+        state.when_owner_dies(reference, place, lambda number=number: told.put(number))
+    owners[1].end.remote()
+    assert told.get(timeout=ANSWER_S) == 1
+    owners[0].end.remote()
+    assert told.get(timeout=ANSWER_S) == 0
+    assert not state._vigil._watched

@@ -357,9 +357,10 @@ class Coordinator:
         self.drivers.give_up(name)
 
     @door.method("control", again=True)
-    def watch_starter(self, held: list[Any]) -> None:
+    def watch_starter(self, held: list[Any], place: bytes) -> None:
         """See `Starter.watch`. The reference is in a list, because otherwise Ray would send its value."""
-        self._life.starter.watch(*held)
+        (reference,) = held
+        self._life.starter.watch(reference, place)
 
     @door.method("wait", again=True)
     def enroll(self, driver: str) -> dict[str, int]:

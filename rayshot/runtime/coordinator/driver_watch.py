@@ -12,7 +12,7 @@ from rayshot.protocol.identity import is_driver
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.life import Life
 from rayshot.runtime.door import door, notes
-from rayshot.runtime.door.state import gone
+from rayshot.runtime.door.state import gone, when_owner_dies
 from rayshot.runtime.door.survived_errors import survived
 from rayshot.runtime.wire.initiation import some_names
 
@@ -69,7 +69,7 @@ class DriverWatch:
         """Notice the death of the driver that owns the reference. For `place` see `here.place`."""
         assert is_driver(name), f"{name} is an actor, and drivers are watched here"
         self._drivers[name] = reference  # Ray reports the owner's death only while a process holds the reference
-        door.when_answered(reference, lambda value: self._driver_lost(name, value))
+        when_owner_dies(reference, place, lambda: self._driver_lost(name))
         self._places[name] = place
         self._look_now.set()
         if name in self._dead:  # it was given up
@@ -178,8 +178,8 @@ class DriverWatch:
                 )
             time.sleep(TICK_S)
 
-    def _driver_lost(self, name: str, value: object) -> None:
-        if isinstance(value, door.OwnerDied) and self._drivers.pop(name, None) is not None:
+    def _driver_lost(self, name: str) -> None:
+        if self._drivers.pop(name, None) is not None:
             threading.Thread(target=self._tell_of_death, args=(name,), daemon=True).start()  # see DeathWatch
 
     def _tell_of_death(self, name: str) -> None:

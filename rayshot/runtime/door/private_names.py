@@ -154,6 +154,17 @@ note_get = _row("ray.experimental.internal_kv._internal_kv_get", "the same, to r
 note_list = _row("ray.experimental.internal_kv._internal_kv_list", "the same, to find")
 note_del = _row("ray.experimental.internal_kv._internal_kv_del", "the same, to remove")
 
+_DEATHS = PrivateName(
+    "ray.ObjectRef._on_completed(OwnerDiedError)",
+    "2.51",
+    "who waits for an object is told within seconds that the owner of the object is dead",
+    instead="a coordinator asks once a second whether the drivers live",
+    lost="who waits for an object whose owner was killed waits a minute more, with `ray.get` too",
+)
+ROWS.append(_DEATHS)
+if re.match(r"2\.50\b", ray.__version__):
+    _lacking.append(_DEATHS)
+
 # Actors and their handles --------------------------------------------------------------------------------------------
 
 _row("ray.actor.ActorHandle._actor_id", "which actor a handle is for")
@@ -256,6 +267,11 @@ def on_ready(reference: Any, tell: Callable[[Any], None]) -> None:
 def tells_ready() -> bool:
     """Whether Ray has `on_ready`."""
     return bool(_ready)
+
+
+def tells_of_owners_at_once() -> bool:
+    """Whether an object fails within seconds when the process that owns it dies, and not a minute later."""
+    return _DEATHS not in _lacking
 
 
 def id_of(handle: Any) -> Any:

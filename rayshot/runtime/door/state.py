@@ -1,15 +1,23 @@
 """Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
+import logging
+import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
 import ray
 
-from rayshot.runtime.door import here
+from rayshot.runtime.door import here, private_names
+from rayshot.runtime.door.door import OwnerDied, when_answered
 from rayshot.runtime.door.door import ask_control_service as _ask
 from rayshot.runtime.door.private_names import WorkerTableData, accessor, actors, id_of
 from rayshot.runtime.door.private_names import draining_nodes as _draining
+from rayshot.runtime.door.survived_errors import survived
+
+N = TypeVar("N", bound=Hashable)
+LOOK_S = 1.0
+"""Seconds between two looks at owners of objects, on a Ray that tells of their deaths a minute late."""
 
 
 def actor_id(handle: Any) -> str:
@@ -56,7 +64,7 @@ def runs_here(handle: Any) -> bool:
     return (found["State"], found["Address"]["NodeID"]) == ("ALIVE", here.node())
 
 
-def gone(places: Mapping[str, bytes]) -> list[str]:
+def gone(places: Mapping[N, bytes]) -> list[N]:
     """Those whose process at its place, or its node, is dead as far as Ray knows."""
     if not places:
         return []
@@ -69,3 +77,46 @@ def gone(places: Mapping[str, bytes]) -> list[str]:
         return node in dead_nodes or (found is not None and not WorkerTableData.FromString(found).is_alive)
 
     return [name for name, place in places.items() if is_gone(place)]
+
+
+def when_owner_dies(reference: ray.ObjectRef, place: bytes, tell: Callable[[], None]) -> None:
+    """Call `tell` on a thread when the process is dead that owns an object which is never ready.
+
+    `place` is where this process is, see `here.place`. The caller keeps the reference, as Ray forgets it otherwise.
+    """
+    if private_names.tells_of_owners_at_once():
+        when_answered(reference, lambda value: tell() if isinstance(value, OwnerDied) else None)
+    else:
+        _vigil.watch(place, tell)
+
+
+class Vigil:
+    """One thread that asks which of the processes are dead that own objects, for a Ray that tells of it a minute late."""
+
+    def __init__(self) -> None:
+        self._watched: dict[Callable[[], None], bytes] = {}
+        self._changing = threading.Lock()
+        self._looks = False
+
+    def watch(self, place: bytes, tell: Callable[[], None]) -> None:
+        """Call `tell` once, when the process at `place` is dead; on the thread that asks, which it may not keep."""
+        with self._changing:
+            self._watched[tell] = place
+            if not self._looks:
+                self._looks = True
+                threading.Thread(target=self._look, name="rayshot-owners", daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            with self._changing:
+                watched = dict(self._watched)
+            dead: list[Callable[[], None]] = []
+            with survived("whether the owners of objects live cannot be asked now", level=logging.INFO):
+                dead = gone(watched)
+            for tell in dead:
+                del self._watched[tell]
+                tell()
+            time.sleep(LOOK_S)
+
+
+_vigil = Vigil()

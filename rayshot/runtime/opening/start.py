@@ -16,7 +16,7 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.coordinator.coordinator import GROUPS, Coordinator
 from rayshot.runtime.coordinator.starter import UNWATCHED_S
 from rayshot.runtime.coordinator.teardown import take_down
-from rayshot.runtime.door import door
+from rayshot.runtime.door import door, here
 from rayshot.runtime.door.cluster import connected_to
 from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.driver.progress import wait_with_progress
@@ -135,7 +135,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
     name = coordinator_name(settings.system)
     coordinator = door.make(Coordinator, GROUPS, name, settings, restarts=True, num_cpus=0)
     if settings.loading or settings.beginning:
-        coordinator.watch_starter.remote([coordinator.stay.remote()])
+        coordinator.watch_starter.remote([coordinator.stay.remote()], here.place())
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)
