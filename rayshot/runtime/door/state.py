@@ -91,7 +91,7 @@ def when_owner_dies(reference: ray.ObjectRef, place: bytes, tell: Callable[[], N
 
 
 class Vigil:
-    """One thread that asks which of the processes are dead that own objects, for a Ray that tells of it a minute late."""
+    """One thread that asks which processes that own objects are dead, for a Ray that tells of it a minute late."""
 
     def __init__(self) -> None:
         self._watched: dict[Callable[[], None], bytes] = {}
