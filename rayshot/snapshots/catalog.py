@@ -55,7 +55,7 @@ class SystemView:
         return self._store.url
 
     def as_of(self, end: int | None) -> "SystemView":
-        """This system when its log had `end` records, see `log_end`; None means the time of each call.
+        """Internal: this system when its log had `end` records, see `log_end`; None means the time of each call.
 
         Snapshots that were deleted since are listed, and reading one raises SnapshotDeleted.
         """
@@ -69,7 +69,7 @@ class SystemView:
         return self.as_of(self.log.next_position if self.end is None else self.end)
 
     def log_end(self) -> int:
-        """How many records the log has now. It reads none of them. Raises StoreError."""
+        """Internal: how many records the log has now. It reads none of them. Raises StoreError."""
         return find_end(self._store, self.name)
 
     def snapshots(self) -> list[Snapshot]:
@@ -84,7 +84,7 @@ class SystemView:
         return self.open(records[-1])
 
     def rollback_target(self) -> Snapshot:
-        """The last of `snapshots` that advances: no actor in it is behind an earlier one of its life.
+        """Internal: the last of `snapshots` that advances: no actor in it is behind an earlier one of its life.
 
         If two snapshots overlap, the one that is stored later may be behind the other. Raises SnapshotNotFound if there
         are no snapshots.
@@ -115,12 +115,12 @@ class SystemView:
         )
 
     def records(self) -> tuple[Record, ...]:
-        """All records of the log, also records that do not count."""
+        """Internal: all records of the log, also records that do not count."""
         self.history()
         return self.log.records()[: self.end]
 
     def aborts(self) -> Aborts:
-        """The newest NOTES_KEPT notes of aborted snapshots, decrypted with the environment's keys."""
+        """Internal: the newest NOTES_KEPT notes of aborted snapshots, decrypted with the environment's keys."""
         return read_aborts(self._store, self.name)
 
     def restored_from(self) -> Mapping[int, SnapshotId]:
@@ -128,19 +128,19 @@ class SystemView:
         return {life: record.snapshot for life, record in self.history().restores.items()}
 
     def ends_in_its_storage(self) -> dict[str, int]:
-        """Name of each system in this storage -> how many records its log has now."""
+        """Internal: name of each system in this storage -> how many records its log has now."""
         return {name: view.log_end() for name, view in Storage(self._store, self._min_position).systems.items()}
 
     def beside(self, name: str) -> "SystemView":
-        """The system `name` in the same storage."""
+        """Internal: the system `name` in the same storage."""
         return SystemView(self._store, name, self._min_position)
 
     def stored_bytes(self) -> int:
-        """The bytes in the system's folder, from a listing. Deleted snapshots count until garbage collection."""
+        """Internal: the bytes in the system's folder, from a listing; of deleted snapshots until garbage collection."""
         return sum(entry.size for entry in self._store.list(self.name))
 
     def committed_at(self, snapshot: SnapshotId) -> int:
-        """The log index of the id's first commit, even if it was deleted since. Raises SnapshotNotFound."""
+        """Internal: the log index of the id's first commit, even if it was deleted since. Raises SnapshotNotFound."""
         history = History()
         for record in self.records():
             history.add(record)
@@ -149,11 +149,11 @@ class SystemView:
         return self.snapshot(snapshot).record.position  # raises
 
     def owns(self, snapshot: Snapshot) -> bool:
-        """Whether retention may delete the snapshot. Raises as `snapshot`."""
+        """Internal: whether retention may delete the snapshot. Raises as `snapshot`."""
         return self.history().owns(snapshot.record)
 
     def history(self) -> History:
-        """The meaning of the log."""
+        """Internal: the meaning of the log."""
         open_system(self._store, self.name)
         history = self.log.refresh() if self.end is None else self._history_at(self.end)
         self._check_position("the newest snapshot", next(reversed([*history.retained.values()]), None))
@@ -181,7 +181,7 @@ class SystemView:
             )
 
     def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
-        """The snapshot that a COMMIT record of this system names; `keys` as for Snapshot."""
+        """Internal: the snapshot that a COMMIT record of this system names; `keys` as for Snapshot."""
         return Snapshot(self._store, self.name, record, keys)
 
     def table(self, view: str = "snapshots", **options: Any) -> Any:

@@ -61,27 +61,27 @@ class ChannelState:
         return list(self.iterate())
 
     def iterate(self) -> Iterator[RecordedMessage]:
-        """As `messages`, one at a time."""
+        """Internal: as `messages`, one at a time."""
         for frame in self.frames():
             yield from self.decode(frame)
 
     def decode(self, frame: Frame) -> Iterator[RecordedMessage]:
-        """The messages of one of the `frames`; raises as `messages`."""
+        """Internal: the messages of one of the `frames`; raises as `messages`."""
         return read_messages(frame, self.slots_of)
 
     def slots_of(self, number: int) -> Sequence[Any]:
-        """The inert contents of the slots of message `number`. Raises Damaged and StoreError."""
+        """Internal: the inert contents of the slots of message `number`. Raises Damaged and StoreError."""
         message = self.with_slots.get(number)
         contents = () if message is None else message.slots
         return read_slots([self._reader.read_parts(slot.content) for slot in contents])
 
     @cached_property
     def with_slots(self) -> Mapping[int, RecordedSlots]:
-        """The messages that have slots, by number."""
+        """Internal: the messages that have slots, by number."""
         return {message.number: message for message in self.entry.slots}
 
     def frames(self, first: int | None = None, last: int | None = None) -> Iterator[Frame]:
-        """The messages `first` .. `last`, by default all, undecoded; each frame is in the mailbox or in the outbox.
+        """Internal: the messages `first` .. `last`, or all, undecoded; each frame is in the mailbox or in the outbox.
 
         It reads a mailbox or outbox only if it holds one of them. Raises InconsistentCut if a frame does not follow
         the frame before, or if the last one does not end where the counters say. Raises Damaged and StoreError.
@@ -103,7 +103,7 @@ class ChannelState:
                 yield cut_frame(frame, first, last)
 
     def check(self) -> None:
-        """Prove the cut equation from the bytes: exactly the messages received+1 .. sent are there, in order.
+        """Internal: prove the cut equation from the bytes: exactly the messages received+1 .. sent are there, in order.
 
         Raises InconsistentCut if the numbers do not fit, and BadManifest for a message that cannot be read.
         """

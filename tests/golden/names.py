@@ -18,6 +18,28 @@ from tests.processes import ROOT
 PROGRAMS_CONSTRUCT = {"SnapshotConfig", "FailureConfig", "Queue", "Lock", "Semaphore", "Event"}
 """Of the other classes programs get objects, and what their constructors take is not promised."""
 
+RETURNED = {
+    "rayshot.gather()": "rayshot.model.reply.SeveralReplies",
+    "rayshot.open()": "rayshot.snapshots.catalog.Storage",
+    "rayshot.open().system()": "rayshot.snapshots.catalog.SystemView",
+    "rayshot.Snapshot.actors[]": "rayshot.snapshots.state.ActorInfo",
+    "rayshot.Snapshot.channel()": "rayshot.snapshots.channel_state.ChannelState",
+    "rayshot.Snapshot.diff()": "rayshot.snapshots.diff.SnapshotDiff",
+    "rayshot.Snapshot.recorded()": "rayshot.snapshots.state.RecordedState",
+    "rayshot.Snapshot.verify()": "rayshot.snapshots.verification.Verification",
+    "rayshot.Snapshot.verify().checks[]": "rayshot.snapshots.verification.Check",
+    "rayshot.System.dead_letters()[]": "rayshot.model.dead_letter.DeadLetter",
+    "rayshot.System.on_changed_answer()": "rayshot.runtime.wire.changed_answer.ChangedAnswer",
+    "rayshot.System.on_recovery()": "rayshot.runtime.wire.recovery_report.RecoveryReport",
+    "rayshot.System.status()": "rayshot.runtime.opening.status.SystemStatus",
+    "rayshot.System.status().actors[]": "rayshot.runtime.opening.status.ActorStatus",
+    "rayshot.System.status().snapshots[]": "rayshot.runtime.opening.status.SnapshotStatus",
+    "rayshot.System.status().waiting[]": "rayshot.runtime.opening.status.WaitingMessage",
+}
+"""What the reference does not show by itself, but programs get, or their callbacks do."""
+FIELDS = {"entry"}
+"""Of what is returned these are internal, and fields have no docstring that says so."""
+
 
 def of_today() -> set[str]:
     """All of them, as of the sources that are imported."""
@@ -29,7 +51,7 @@ def _api() -> Iterator[str]:
     pages = "".join(page.read_text() for page in sorted((ROOT / "docs").glob("reference*.md")))
     shown = re.findall(r"(?m)^::: ([\w.]+)(?:\n    options:\n      heading: (.+))?$", pages)
     homes = {f"rayshot.{name}": f"rayshot.{name}" for name in rayshot.__all__}
-    for heading, home in (homes | {heading or home: home for home, heading in shown}).items():
+    for heading, home in (homes | {heading or home: home for home, heading in shown} | RETURNED).items():
         module, _, attribute = home.rpartition(".")
         yield from _of(heading, getattr(import_module(module), attribute))
 
@@ -44,7 +66,7 @@ def _of(name: str, found: Any) -> Iterator[str]:
     ours = [base for base in found.__mro__ if base.__module__.partition(".")[0] in {"rayshot", "pyspark_rayshot"}]
     for attribute in {name for base in ours for name in (*vars(base), *inspect.get_annotations(base))}:
         text = inspect.getdoc(inspect.getattr_static(found, attribute, None)) or ""
-        if not attribute.startswith("_") and not text.startswith("Internal: "):
+        if not attribute.startswith("_") and attribute not in FIELDS and not text.startswith("Internal: "):
             yield f"{name}.{attribute}"
             yield from _parameters(f"{name}.{attribute}", getattr(found, attribute, None))
 
