@@ -82,8 +82,7 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
 def topology(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
     """Show which actor sends to which, as one snapshot knows it.
 
-    It marks channels that lead back, which a depth-first search from the sources finds: an aligned snapshot does
-    not wait for these, and records the messages in flight on them.
+    It marks channels that lead back: an aligned snapshot does not wait for these, and records their messages in flight.
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     if as_json:
@@ -105,8 +104,7 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
     """Show what changed between two snapshots, and the relation of their cuts.
 
-    Without --snapshot it compares the last two. It refuses two that overlapped, so that some actors would go forward
-    and others back, and two of different lives.
+    Without --snapshot it compares the last two. It refuses two that overlapped, and two of different lives.
     """
     try:
         old, new = _pair(open_storage(storage).system(system), snapshots)

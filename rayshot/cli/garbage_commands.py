@@ -36,8 +36,8 @@ _FATES = ("kept", "young", "marked", "removed")
 def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_json: bool) -> None:
     """Remove objects that crashes left behind and no snapshot needs.
 
-    It takes two passes to remove an object: the first one marks it, the next one removes it if it is still not needed
-    and older than the minimum age. Run it now and then, also while the system runs.
+    The first pass marks an object, the next one removes it if it is still not needed and older than the minimum age.
+    Run it now and then, also while the system runs.
     """
     store = open_store(storage)
     name = Storage(store).system(system).name
@@ -55,8 +55,8 @@ def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_
 def delete(storage: str, snapshot: str, system: str | None, *, yes: bool) -> None:
     """Delete one snapshot or savepoint for ever.
 
-    A running system goes on. Bytes that other snapshots share with it stay, and so do bytes that a program reads now,
-    until retention or rayshot gc removes them.
+    A running system goes on. Bytes that others share with it stay, and so do bytes that a program reads now, until
+    retention or rayshot gc removes them.
     """
     store = open_store(storage)
     view = Storage(store).system(system)

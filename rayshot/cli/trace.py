@@ -34,8 +34,8 @@ def trace(
 ) -> None:
     """Show what the actors of a traced system did around one snapshot.
 
-    The order of the events could have been the real one: no event comes before one on which it depends. With --shiviz,
-    paste the log into https://bestchai.bitbucket.io/shiviz/ together with the regular expression on stderr.
+    No event comes before one on which it depends. With --shiviz, paste the log into
+    https://bestchai.bitbucket.io/shiviz/ together with the regular expression on stderr.
     """
     view = open_storage(storage).system(system)
     found = view.snapshot(snapshot)

@@ -26,8 +26,8 @@ PORT_MAX = 65535
 def ui(storage: str, system: str | None, port: int, *, no_open: bool) -> None:
     """Show a page with the snapshots of a system in the browser, until Ctrl-C.
 
-    It shows the page that `rayshot report` writes into a file, and reads again at each click. The link works once, and
-    only on this machine; the browser that opened it can go on. The page changes nothing and executes nothing.
+    It is the page of `rayshot report`, read again at each click. The link works once, in one browser of this machine.
+    The page changes nothing and executes nothing.
     """
     view = open_storage(storage).system(system)
     try:
