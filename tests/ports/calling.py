@@ -153,7 +153,7 @@ def wrong_arguments_of_a_method_of_an_actor_that_another_process_made(port):
     return isinstance(raised(lambda: ray.get(made.add.remote(1, 2, 3))), TypeError), ray.get(made.read.remote())
 
 
-@works("get-wait")
+@works("call")
 def wait_for_the_first_of_several(port):
     fast, slow = (port.actor(Counter).remote() for _ in range(2))
     refs = [slow.nap.remote(1.0), fast.nap.remote(0)]
@@ -161,7 +161,7 @@ def wait_for_the_first_of_several(port):
     return [refs.index(ref) for ref in ready], len(waiting)
 
 
-@works("get-wait")
+@works("call")
 def wait_with_a_timeout(port):
     counter = port.actor(Counter).remote()
     ray.get(counter.add.remote())
@@ -169,7 +169,7 @@ def wait_with_a_timeout(port):
     return len(ready), len(waiting)
 
 
-@works("get-wait")
+@works("call")
 def get_with_a_timeout(port):
     counter = port.actor(Counter).remote()
     ray.get(counter.add.remote())
@@ -177,24 +177,24 @@ def get_with_a_timeout(port):
     return type(error).__name__, ray.get(counter.read.remote())
 
 
-@works("get-wait")
+@works("call")
 def a_future_of_a_call(port):
     return port.actor(Counter).remote().add.remote(3).future().result(timeout=20)
 
 
-@works("get-wait")
+@works("call")
 def a_result_is_fetched_twice(port):
     ref = port.actor(Echo).remote().echo.remote([1, 2])
     return ray.get(ref), ray.get(ref), ray.get([ref, ref])
 
 
-@works("get-wait")
+@works("call")
 def a_result_outlives_the_handle(port):
     ref = port.actor(Echo).remote().echo.remote("kept")
     return ray.get(ref)
 
 
-@works("num-returns-one")
+@works("call")
 def a_method_with_one_return_by_decoration(port):
     @port.actor
     class Actor:
@@ -205,7 +205,7 @@ def a_method_with_one_return_by_decoration(port):
     return ray.get(Actor.remote().one.remote())
 
 
-@works("num-returns-one")
+@works("call")
 def a_method_without_a_return_by_decoration(port):
     @port.actor
     class Actor:
@@ -223,7 +223,7 @@ def a_method_without_a_return_by_decoration(port):
     return actor.do.remote(), ray.get(actor.read.remote())
 
 
-@works("num-returns-one")
+@works("call")
 def a_method_without_a_return_of_an_actor_that_others_know(port):
     @port.actor
     class Noting:
@@ -263,13 +263,13 @@ def a_method_without_a_return_of_an_actor_that_others_know(port):
     return returned, eventually(lambda: len(ray.get(noting.read.remote())) == 7)
 
 
-@works("num-returns-one")
+@works("call")
 def a_call_without_a_return_by_option(port):
     counter = port.actor(Counter).remote()
     return counter.add.options(num_returns=0).remote(), ray.get(counter.read.remote())
 
 
-@works("num-returns-one")
+@works("call")
 def a_call_with_one_return_by_option(port):
     return ray.get(port.actor(Counter).remote().add.options(num_returns=1).remote())
 

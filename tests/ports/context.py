@@ -43,7 +43,7 @@ def the_process_stays_the_same(port):
     return len(set(ray.get([counter.pid.remote() for _ in range(5)])))
 
 
-@works("current-actor")
+@works("context")
 def the_handle_of_the_actor_itself(port):
     @port.actor
     class Actor:
@@ -60,7 +60,7 @@ def the_handle_of_the_actor_itself(port):
     return ray.get(ray.get(actor.me.remote()).read.remote())
 
 
-@works("current-actor")
+@works("context")
 def an_actor_sends_to_itself_by_the_context(port):
     @port.actor
     class Actor:

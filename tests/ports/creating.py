@@ -277,7 +277,7 @@ def a_lock_and_a_file_in_the_state(port):
     return ray.get(Actor.remote().use.remote())
 
 
-@works("create-inside")
+@works("create")
 def an_actor_that_an_actor_makes(port):
     counter = port.actor(Counter)
 
@@ -291,7 +291,7 @@ def an_actor_that_an_actor_makes(port):
     return ray.get(made.add.remote())
 
 
-@works("create-inside")
+@works("create")
 def an_actor_that_a_constructor_makes_and_keeps(port):
     log = port.actor(Log)
 
@@ -312,7 +312,7 @@ def an_actor_that_a_constructor_makes_and_keeps(port):
     return eventually(lambda: ray.get(made.read.remote()))
 
 
-@works("create-inside")
+@works("create")
 def an_actor_that_a_task_makes(port):
     counter = port.actor(Counter)
 
@@ -324,7 +324,7 @@ def an_actor_that_a_task_makes(port):
     return ray.get(work.remote())
 
 
-@works("create-inside")
+@works("create")
 def a_class_that_a_task_defines(port):
     decorate = port.actor
 
@@ -340,7 +340,7 @@ def a_class_that_a_task_defines(port):
     return ray.get(work.remote())
 
 
-@works("create-inside")
+@works("create")
 def an_actor_that_a_plain_actor_makes(port):
     counter = port.actor(Counter)
 

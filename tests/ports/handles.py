@@ -104,12 +104,12 @@ def progress_is_told_by_tasks(port):
     return [[step for name, step in lines if name == which] for which in "ab"]
 
 
-@works("handles-plain-actors")
+@works("handles")
 def a_plain_actor_calls_an_actor(port):
     return ray.get(ray.remote(Dial).remote().ask.remote(port.actor(Counter).remote(1)))
 
 
-@works("handles-plain-actors")
+@works("handles")
 def a_plain_actor_keeps_a_handle(port):
     @ray.remote
     class Plain:
@@ -123,24 +123,24 @@ def a_plain_actor_keeps_a_handle(port):
     return ray.get([plain.add.remote(), plain.add.remote()])
 
 
-@works("handles-plain-actors")
+@works("handles")
 def a_plain_async_actor_awaits_an_actor(port):
     return ray.get(ray.remote(Dial).remote().ask_async.remote(port.actor(Counter).remote(2)))
 
 
-@works("handles-plain-actors")
+@works("handles")
 def an_actor_calls_a_plain_actor(port):
     plain = ray.remote(Counter).remote()
     return ray.get(port.actor(Dial).remote().ask.remote(plain))
 
 
-@works("handles-plain-actors")
+@works("handles")
 def an_actor_awaits_a_plain_actor(port):
     plain = ray.remote(Counter).remote(4)
     return ray.get(port.actor(Dial).remote().ask_async.remote(plain))
 
 
-@works("handles-threads")
+@works("handles")
 def threads_of_the_caller_use_a_handle(port):
     counter, found = port.actor(Counter).remote(), []
     threads = [threading.Thread(target=lambda: found.append(ray.get(counter.add.remote()))) for _ in range(4)]
@@ -151,20 +151,20 @@ def threads_of_the_caller_use_a_handle(port):
     return sorted(found)
 
 
-@works("handles-actors")
+@works("handles")
 def an_actor_tells_others(port):
     counters = [port.actor(Counter).remote(n) for n in range(3)]
     ray.get(port.actor(Dial).remote().tell_all.remote(counters, 10))
     return eventually(lambda: ray.get([c.read.remote() for c in counters]) == [10, 11, 12])
 
 
-@works("handles-actors")
+@works("handles")
 def an_actor_gives_back_a_handle_that_it_got(port):
     handle = ray.get(port.actor(Dial).remote().pass_on.remote(port.actor(Counter).remote(5)))
     return ray.get(handle.add.remote())
 
 
-@works("handles-actors")
+@works("handles")
 def a_handle_goes_through_several_actors(port):
     handle = port.actor(Counter).remote(1)
     for _ in range(3):
@@ -172,7 +172,7 @@ def a_handle_goes_through_several_actors(port):
     return ray.get(handle.add.remote())
 
 
-@works("handles-actors")
+@works("handles")
 def handles_in_containers_and_constructors(port):
     counter = port.actor(Counter).remote(3)
     keeper = port.actor(Keeper).remote({"a": [counter]}, named=counter)
@@ -180,7 +180,7 @@ def handles_in_containers_and_constructors(port):
     return ray.get([first["a"][0].add.remote(), named["named"].add.remote()])
 
 
-@works("handles-actors")
+@works("handles")
 def actors_that_know_each_other(port):
     @port.actor
     class Player:
@@ -210,14 +210,14 @@ def report_in_task(report, line):
     return ray.get(report.remote(line))
 
 
-@works("handle-methods")
+@works("handles")
 def a_method_of_a_handle_is_given_to_a_task(port):
     log = port.actor(Log).remote()
     ray.get(report_in_task.remote(log.write, "from a task"))
     return ray.get(log.read.remote())
 
 
-@works("handle-methods")
+@works("handles")
 def a_method_of_a_handle_is_kept_by_an_actor(port):
     @port.actor
     class Publisher:
@@ -269,14 +269,14 @@ def actors_share_a_queue_of_ray(port):
     return sorted(queue.get() for _ in putters)
 
 
-@works("handles-equal")
+@works("handles")
 def handles_of_one_actor_are_equal(port):
     first, second = port.actor(Counter).remote(), port.actor(Counter).remote()
     back = ray.get(port.actor(Echo).remote().echo.remote(first))
     return back == first, back != second, hash(back) == hash(first), len({first, second, back})
 
 
-@works("handles-equal")
+@works("handles")
 def handles_in_reference_and_pickle(port):
     counter = port.actor(Counter).remote(1)
     by_ref = ray.get(ray.put([counter]))[0]
@@ -284,7 +284,7 @@ def handles_in_reference_and_pickle(port):
     return ray.get([by_ref.add.remote(), by_pickle.add.remote()])
 
 
-@works("handles-equal")
+@works("handles")
 def a_handle_is_shown_with_its_class_or_name(port):
     counter = port.actor(Counter).options(name="handles-shown").remote()
     return "Actor" in repr(counter)

@@ -188,20 +188,20 @@ def an_actor_that_another_one_knows_outlives_its_handle(port):
     return ray.get(ray.get(holder.give.remote()).add.remote())
 
 
-@works("ready")
+@works("exit-actor")
 def an_actor_says_that_it_is_ready(port):
     counter = port.actor(Counter).remote()
     ready, _ = ray.wait([counter.__ray_ready__.remote()], timeout=20)
     return len(ready), ray.get(counter.add.remote())
 
 
-@works("ready")
+@works("exit-actor")
 def the_readiness_of_several(port):
     counters = [port.actor(Counter).remote() for _ in range(3)]
     return len(ray.get([counter.__ray_ready__.remote() for counter in counters]))
 
 
-@works("repr")
+@works("exit-actor")
 def a_class_that_says_how_it_is_shown(port):
     @port.actor
     class Actor:
@@ -217,7 +217,7 @@ def a_class_that_says_how_it_is_shown(port):
     return ray.get(Actor.remote(3).shown.remote())
 
 
-@works("handles-actors")
+@works("handles")
 def an_actor_that_goes_says_so_to_another(port):
     log = port.actor(Log).remote()
 

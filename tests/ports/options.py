@@ -129,7 +129,7 @@ def errors_that_are_retried_by_option(port):
     return ray.get(counter.add.options(max_task_retries=1, retry_exceptions=[ValueError]).remote())
 
 
-@works("pending-calls")
+@works("call")
 def a_bound_on_calls_that_wait(port):
     counter = port.actor(max_pending_calls=3)(Counter).remote()
     ray.get(counter.add.remote())
@@ -138,18 +138,18 @@ def a_bound_on_calls_that_wait(port):
     return type(error).__name__, len(ray.get(refs))
 
 
-@works("method-options")
+@works("call")
 def a_call_that_is_named(port):
     return ray.get(port.actor(Counter).remote().add.options(name="counting").remote())
 
 
-@works("method-options")
+@works("call")
 def an_unknown_option_of_a_call(port):
     counter = port.actor(Counter).remote()
     return "no_such_option" in str(raised(lambda: counter.add.options(no_such_option=1).remote()))
 
 
-@works("method-options")
+@works("call")
 def options_of_a_call_are_kept_and_used_again(port):
     add = port.actor(Counter).remote().add.options(num_returns=1)
     return ray.get([add.remote(), add.remote(5)])

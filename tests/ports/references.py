@@ -153,7 +153,7 @@ def a_reference_in_a_reference(port):
     return ray.get(ray.get(port.actor(Echo).remote().echo.remote([ray.put("inner")]))[0])
 
 
-@works("refs-returned")
+@works("refs-nested")
 def a_method_returns_a_reference(port):
     @port.actor
     class Actor:
@@ -164,7 +164,7 @@ def a_method_returns_a_reference(port):
     return ray.get(ray.get(actor.make.remote()))
 
 
-@works("refs-returned")
+@works("refs-nested")
 def a_method_returns_references_of_tasks(port):
     @port.actor
     class Actor:
@@ -175,7 +175,7 @@ def a_method_returns_references_of_tasks(port):
     return ray.get(ray.get(actor.begin.remote(3)))
 
 
-@works("refs-returned")
+@works("refs-nested")
 def a_reference_that_an_actor_returned_goes_to_another(port):
     @port.actor
     class Actor:
@@ -229,7 +229,7 @@ def results_are_collected_in_the_background(port):
     return eventually(lambda: ray.get(actor.collect.remote()) == [0, 2, 4])
 
 
-@works("refs-put")
+@works("refs-nested")
 def put_in_one_actor_and_get_in_another(port):
     keeper, echo = port.actor(Keeper).remote(), port.actor(Echo).remote()
     keeper.keep.remote(ray.put(np.arange(5)))
@@ -237,12 +237,12 @@ def put_in_one_actor_and_get_in_another(port):
     return ray.get(echo.echo.remote(ray.put(array))).tolist()
 
 
-@works("refs-put")
+@works("refs-nested")
 def the_results_of_an_actor_go_to_a_task(port):
     return ray.get(double.remote(port.actor(Counter).remote(4).add.remote()))
 
 
-@works("refs-put")
+@works("refs-nested")
 def the_results_of_actors_go_to_a_task_in_a_list(port):
     @ray.remote
     def total(refs):
