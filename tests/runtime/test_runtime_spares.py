@@ -228,7 +228,8 @@ class Process:
 
     def die(self):
         ray.cancel(self.death, force=True)
-        ray.wait([self.death])
+        while not ray.wait([self.death], timeout=5.0)[0]:  # an older Ray forgets it where the task was just starting
+            ray.cancel(self.death, force=True)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
