@@ -5,7 +5,6 @@ its module map ids to classes. cloudpickle leaves out the qualified name, withou
 `Inner`. This module adds it.
 """
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
@@ -158,5 +157,5 @@ def attribute_of(user_class: type, name: str) -> Any:
 
 def raw_attribute_of(user_class: type, name: str) -> Any:
     """The user's own attribute of a class, as it stands there; None if there is none."""
-    found = inspect.getattr_static(user_class, name, None)
+    found = next((vars(base)[name] for base in user_class.__mro__ if name in vars(base)), None)
     return next(found.own(user_class), None) if isinstance(found, OnClass) else found

@@ -96,6 +96,7 @@ class _Spawner(ActorMaker):
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         user_class = self._class
+        _check_fields(user_class)
         specification = ActorSpecification.of(user_class, self._options)
         port = spawning_port(self._system)
         if self._get_if_exists and (found := self._find(port)) is not None:
@@ -170,6 +171,7 @@ def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Any:
     check_class(user_class)
     check_concurrency(user_class, options)
     before = options_of(user_class)
+    options = {**(before or {}), **options}
     late = before is not None or is_imported(user_class)
     given = declaration(user_class, options, version, late=late)
     if options.get("max_concurrency", 1) == 1:
@@ -208,6 +210,18 @@ def on_class(user_class: type, name: str) -> Any:
     options = options_of(user_class)
     assert options is not None, user_class
     return getattr(_Spawner(user_class, options, None), name)
+
+
+def _check_fields(user_class: type) -> None:
+    """Raise ConfigError if a library took what stands on the class for the default of a field."""
+    own = vars(user_class)
+    for field in (*own.get("__dataclass_fields__", {}).values(), *own.get("__attrs_attrs__", ())):
+        whose = getattr(field.default, "__self__", field.default)
+        if isinstance(whose, OnClass | _Spawner):
+            raise ConfigError(
+                f"the default of {user_class.__qualname__}.{field.name} is what @rayshot.actor put there: write it "
+                "above @dataclass or attrs, and not below"
+            )
 
 
 class SubclassByRay(OnClass):

@@ -13,12 +13,12 @@ from rayshot.model.methods import (
     check_durable,
     check_method_options,
     may_be_method,
-    methods_of,
     silent_methods,
     unknown_method,
 )
 from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
+from rayshot.model.specification import handlers_of, user_class_of
 
 
 class ActorHandle:
@@ -106,10 +106,13 @@ def with_class(handle: ActorHandle, user_class: type) -> ActorHandle:
     return handle
 
 
-def check_class_of(handle: ActorHandle, user_class: type) -> None:
+def check_class_of(handle: ActorHandle, actor_class: Any) -> None:
     """Raise ConfigError if the actor is known to lack methods of the class."""
+    user_class = user_class_of(actor_class)
+    if user_class is None:
+        raise ConfigError(f"{actor_class!r} is not a class of actors")
     methods = handle._methods  # noqa: SLF001 - the two are one thing
-    if methods is not None and (missing := sorted({*methods_of(user_class)} - methods)):
+    if methods is not None and (missing := sorted({*handlers_of(user_class)} - methods)):
         raise ConfigError(f"{handle!r} is not of {user_class.__qualname__}: it has no {', '.join(missing)}")
 
 

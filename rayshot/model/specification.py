@@ -5,7 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgpack
 
@@ -52,7 +52,7 @@ class ActorSpecification:
             module,
             name,
             dump_class(user_class) if by_value else None,
-            tuple(name for name in methods_of(user_class) if name not in HOOKS | hooks_of(user_class)),
+            handlers_of(user_class),
             checked,
             version_of(user_class),
         )
@@ -140,7 +140,7 @@ class ActorSpecification:
 
 
 class ActorMaker:
-    """What makes actors of a class with options."""
+    """What makes actors of a class with options. It is called, inherited from and asked for instances as the class."""
 
     def __init__(self, user_class: type, options: Mapping[str, Any]) -> None:
         self._class = user_class  # states hold these two by their names
@@ -155,6 +155,22 @@ class ActorMaker:
     def given(self) -> Mapping[str, Any]:
         """The options."""
         return self._options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A plain object of the class."""
+        return self._class(*args, **kwargs)
+
+    def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (self._class,)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._class)
+
+
+def handlers_of(user_class: type) -> tuple[str, ...]:
+    """Names of the methods that a handle offers, sorted."""
+    hooks = HOOKS | hooks_of(user_class)
+    return tuple(name for name in methods_of(user_class) if name not in hooks)
 
 
 def check_concurrency(user_class: type, options: Mapping[str, Any]) -> None:
@@ -175,6 +191,10 @@ def check_class(user_class: type) -> type:
         raise ConfigError(
             f"{user_class.__qualname__} is a {user_class.__mro__[-2].__name__}; an actor's state is its attributes: "
             "keep it in one of them"
+        )
+    if Protocol in user_class.__bases__:
+        raise ConfigError(
+            f"{user_class.__qualname__} is a Protocol, which has no objects: decorate its implementations"
         )
     check_methods(user_class)
     for name in methods_of(user_class):

@@ -30,7 +30,7 @@ def declaration(user_class: type, options: Mapping[str, Any], version: int, *, l
     Raises ConfigError if the class has a hook that cannot be called as `migrate(state, from_version)` on the class, or
     if it is too late for another version. At version 1 no older state exists: `migrate` is then an ordinary method.
     """
-    if late and version_of(user_class) != version:
+    if late and version not in (1, version_of(user_class)):  # 1 is what nobody gave
         raise ConfigError(
             f"{user_class.__qualname__} has version {version_of(user_class)} already: write "
             f"@rayshot.actor(version={version}) where it is defined, so that all processes know it"

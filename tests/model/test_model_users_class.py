@@ -10,6 +10,7 @@ import pickle
 import pydoc
 import subprocess
 import sys
+import types
 import typing
 from pathlib import Path
 
@@ -218,6 +219,13 @@ def test_a_class_of_an_imported_module_stays_as_other_processes_import_it(world)
     with pytest.raises(ConfigError, match=r"Late has version 1 already: write @rayshot\.actor\(version=2\) where"):
         rayshot.actor(version=2)(Late)
     assert type(ray.remote(Late)).remote is ray.actor.ActorClass.remote
+    with pytest.raises(AttributeError):
+        makers[0](3).remote  # noqa: B018
+    for maker in makers:
+        assert type(maker(3)) is Late
+        assert isinstance(maker(3), maker)
+        assert not isinstance(3, maker)
+        assert type("Later", (Late,), {}).__mro__[1:] == types.new_class("Later", (maker,)).__mro__[1:]
     with SimulatedSystem() as simulated:
         handle = simulated.create(rayshot.actor(on_error="stop")(Late), 7)
         simulated.run()
@@ -236,13 +244,24 @@ def test_a_class_is_decorated_by_a_call_while_its_module_is_imported(tmp_path, m
 def test_a_class_that_is_decorated_again_keeps_its_options_and_the_others_are_those_of_one_more(world):
     plain = plain_class()
     assert rayshot.actor(num_cpus=1)(plain) is plain
-    assert rayshot.actor(num_cpus=1)(plain) is plain
+    assert rayshot.actor(num_cpus=1)(plain) is plain is rayshot.actor(plain)
     other = rayshot.actor(num_gpus=1)(plain)
     for made in (plain.remote, other.remote, other.options(num_gpus=2).remote):
         made()
-    assert [one.options for one, *_ in world.spawned] == [{"num_cpus": 1}, {"num_gpus": 1}, {"num_gpus": 2}]
+    assert [one.options for one, *_ in world.spawned] == [
+        {"num_cpus": 1}, {"num_cpus": 1, "num_gpus": 1}, {"num_cpus": 1, "num_gpus": 2},
+    ]  # fmt: skip
     with pytest.raises(ConfigError, match="version 1 already"):
         rayshot.actor(num_cpus=1, version=2)(plain)
+
+
+def test_a_class_that_is_decorated_again_keeps_its_version_unless_another_one_is_given(world):
+    decorated = rayshot.actor(version=3)(plain_class())
+    assert rayshot.actor(decorated) is decorated
+    rayshot.actor(num_cpus=1)(decorated).remote()
+    assert (world.spawned[0][0].version, world.spawned[0][0].options) == (3, {"num_cpus": 1})
+    with pytest.raises(ConfigError, match="version 3 already"):
+        rayshot.actor(version=2)(decorated)
 
 
 # Other decorators and metaclasses -------------------------------------------------------------------------------
@@ -287,6 +306,24 @@ def test_dataclasses_and_attrs_are_decorated_in_either_order(order, library, wor
     assert world.construct(Point, x=5).read() == 5
     there = world.moved().cell.instance
     assert (type(there), there) == (Point, Point(x=5))
+
+
+@pytest.mark.parametrize("library", [*LIBRARIES.values(), pydantic.dataclasses.dataclass], ids=[*LIBRARIES, "pydantic"])
+def test_a_field_whose_default_would_be_ours_is_refused_where_an_actor_is_made(library):
+    @rayshot.actor
+    @library
+    class Above:
+        options: int = 1
+
+    assert Above().options == 1
+
+    @library
+    @rayshot.actor
+    class Below:
+        options: int = 1
+
+    with pytest.raises(ConfigError, match=r"default of \S+Below\.options .* above @dataclass or attrs"):
+        Below.remote()
 
 
 @rayshot.actor(num_cpus=1)
@@ -372,6 +409,8 @@ def test_a_class_that_implements_a_protocol_still_does(world):
     assert isinstance(Reader(), Reads)
     assert Reader() >= Reader()
     made_of(Reader, world)
+    with pytest.raises(ConfigError, match="is a Protocol"):  # its members would be ours, too
+        rayshot.actor(Reads)
 
 
 class Closed(type):

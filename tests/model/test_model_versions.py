@@ -53,7 +53,7 @@ def test_a_class_has_one_version():
 
     rayshot.actor(version=2)(Once)
     with pytest.raises(ConfigError, match="Once has version 2 already"):
-        rayshot.actor(Once)
+        rayshot.actor(version=3)(Once)
 
 
 def test_a_migration_is_no_handler_but_a_method_of_that_name_at_version_1_is():

@@ -106,6 +106,21 @@ def test_a_handle_is_not_of_a_class_whose_methods_its_actor_lacks():
 
     with pytest.raises(ConfigError, match="it has no subtract"):
         check_class_of(handle, Other)
+    with pytest.raises(ConfigError, match="not a class of actors"):
+        check_class_of(handle, "Other")
+
+
+def test_a_handle_of_a_class_with_hooks_is_one_of_this_class():
+    @rayshot.actor(version=2)
+    class Hooked(More):
+        def on_restore(self): ...
+
+        @staticmethod
+        def migrate(state, from_version): ...
+
+    with SimulatedSystem() as world:
+        check_class_of(world.create(Hooked, name="hooked"), Hooked)
+    check_class_of(ActorHandle("bank", "alice", frozenset(methods_of(More)), None), Hooked.options(num_cpus=1))
 
 
 @pytest.mark.parametrize(
