@@ -13,7 +13,14 @@ from collections.abc import Callable
 from functools import partial
 
 from mypy.nodes import MDEF, SymbolTableNode, TypeInfo, Var
-from mypy.plugin import AnalyzeTypeContext, AttributeContext, ClassDefContext, MethodSigContext, Plugin
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    ClassDefContext,
+    FunctionSigContext,
+    MethodSigContext,
+    Plugin,
+)
 from mypy.types import (
     AnyType,
     CallableType,
@@ -43,14 +50,22 @@ class RayshotPlugin(Plugin):
         """Put the handle of the plugin into the place of the class."""
         return _handle_type if fullname == f"{TYPES}.Target" else None
 
-    def get_class_decorator_hook_2(self, fullname: str) -> Callable[[ClassDefContext], bool] | None:
-        """Let decorated classes have `remote` and `options`."""
+    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Let decorated classes have `remote` and `options`, before mypy looks at the metaclasses of subclasses."""
         return _decorate if fullname == f"{TYPES}.actor" else None
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         """Look attributes of handles up in the actor's class."""
         owner, _, name = fullname.rpartition(".")
         return partial(_attribute, name) if owner == _HANDLE else None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        """Let `ray.wait` take and give a list of what it is called with."""
+        return self._waits if fullname.startswith("ray.") and fullname.endswith(".worker.wait") else None
+
+    def _waits(self, context: FunctionSigContext) -> FunctionLike:
+        ours = self.lookup_fully_qualified(f"{TYPES}.rays_wait")  # None where only others import Ray
+        return ours.type if ours is not None and isinstance(ours.type, CallableType) else context.default_signature
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Let references be arguments."""
@@ -86,25 +101,24 @@ def _handle_type(context: AnalyzeTypeContext) -> Type:
     return context.api.named_type(_HANDLE, arguments)
 
 
-def _decorate(context: ClassDefContext) -> bool:
+def _decorate(context: ClassDefContext) -> None:
     info, kind = context.cls.info, context.api.named_type_or_none(f"{TYPES}.ActorType")
     if kind is None:
-        return False
+        return
     if info.metaclass_type is None or info.metaclass_type.type.fullname in _CLASSES_WITH_OWN_TYPE:
         info.declared_metaclass = info.metaclass_type = kind
-        return True
+        return
     for name in ("remote", "options"):  # a class has one metaclass; that of pydantic stays
         unchecked = Var(name, AnyType(TypeOfAny.special_form))
         unchecked.info, unchecked.is_classvar = info, True
         unchecked._fullname = f"{info.fullname}.{name}"  # noqa: SLF001 - as mypy's own plugins do
         info.names[name] = SymbolTableNode(MDEF, unchecked, plugin_generated=True)
-    return True
 
 
 def _attribute(name: str, context: AttributeContext) -> Type:
     """What a handle has under that name: a Method with the parameters and the result of the actor's own."""
     handle, found = get_proper_type(context.type), get_proper_type(context.default_attr_type)
-    if not isinstance(handle, Instance) or handle.type.fullname != _HANDLE or name in handle.type.names:
+    if not isinstance(handle, Instance) or handle.type.fullname != _HANDLE or handle.type.get(name):
         return found
     actor = get_proper_type(handle.args[0])
     if isinstance(actor, TypeVarLikeType):

@@ -56,6 +56,9 @@ def wait(
     replies: Iterable[Reply[R]], *, num_returns: int = 1, timeout: float | None = None
 ) -> tuple[list[Reply[R]], list[Reply[R]]]: ...
 def gather(replies: Iterable[Reply[R]]) -> SeveralReplies[R]: ...
+def rays_wait(
+    ray_waitables: list[R], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[R], list[R]]: ...  # where the plugin is on: ray.wait, which else takes no list of Replies
 
 # Methods -----------------------------------------------------------------------------------------------------------
 
@@ -93,6 +96,8 @@ class MethodDecorator(Protocol):
     def __call__(self, decorated: Callable[Concatenate[Any, P], Reply[R]], /) -> Handler[P, Reply[R], R]: ...
     @overload
     def __call__(self, decorated: Callable[Concatenate[Any, P], R], /) -> Handler[P, R, R]: ...
+    @overload
+    def __call__(self, decorated: Callable[..., Any], /) -> Handler[..., Any, Any]: ...
 
 @overload
 def method(
@@ -102,14 +107,14 @@ def method(
 def method(decorated: Callable[Concatenate[Any, P], Reply[R]], /) -> Handler[P, Reply[R], R]: ...
 @overload
 def method(decorated: Callable[Concatenate[Any, P], R], /) -> Handler[P, R, R]: ...
+@overload  # mypy refuses **keywords behind a `self` that has a name
+def method(decorated: Callable[..., Any], /) -> Handler[..., Any, Any]: ...
 @overload
 def method(*, num_returns: Literal[0, 1] | None = None, max_task_retries: int = 0) -> MethodDecorator: ...
 
 # Handles -----------------------------------------------------------------------------------------------------------
 
-class PluginsHandle(Generic[T_co]):
-    """ActorHandle[T] where the mypy plugin is on: it gives the methods of T, whether decorated or not."""
-
+class OfEveryHandle:
     @property
     def name(self) -> str: ...
     @property
@@ -118,6 +123,10 @@ class PluginsHandle(Generic[T_co]):
     def __ray_call__(self) -> Method[..., Any]: ...
     @property
     def __ray_terminate__(self) -> Method[[], None]: ...
+
+class PluginsHandle(OfEveryHandle, Generic[T_co]):
+    """ActorHandle[T] where the mypy plugin is on: it gives the methods of T, whether decorated or not."""
+
     def __getattr__(self, method: str) -> Method[..., Any]: ...
 
 Target: TypeAlias = type[T]  # the plugin puts PluginsHandle[T] here
@@ -163,8 +172,11 @@ class Spawner(Generic[P, R]):
     ) -> Spawner[P, R]: ...
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[R]: ...
 
-class ActorType(ABCMeta):
-    """What decorated classes have besides the user's own: those with the base Actor, and all where the plugin is on."""
+class ActorType(OfEveryHandle, ABCMeta):
+    """What decorated classes have besides the user's own: those with the base Actor, and all where the plugin is on.
+
+    Without the plugin a handle is taken for its class.
+    """
 
     def remote(cls: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> ActorHandle[R]: ...
     def options(
@@ -175,14 +187,6 @@ class ActorType(ABCMeta):
         system: System | str | None = None,
         **options: Unpack[ClassOptions],
     ) -> Spawner[P, R]: ...
-    @property
-    def name(cls) -> str: ...  # of a handle, which is taken for its class
-    @property
-    def __ray_ready__(cls) -> Method[[], bool]: ...
-    @property
-    def __ray_call__(cls) -> Method[..., Any]: ...
-    @property
-    def __ray_terminate__(cls) -> Method[[], None]: ...
 
 class Actor(metaclass=ActorType): ...
 

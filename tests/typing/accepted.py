@@ -57,6 +57,10 @@ class Mallard(Duck):
     def heard(self, sound: str, times: int = 1) -> None: ...
 
 
+class Goose(Mallard):
+    """An undecorated subclass."""
+
+
 @rayshot.actor
 @dataclasses.dataclass
 class Point:
@@ -97,6 +101,7 @@ def program(system: rayshot.System) -> None:
     shelf.find.remote("poems")
     mallard = Mallard.options(name="mallard").remote()
     mallard.meet.tell(mallard, shelf)
+    print(Goose().quack().upper())
     mallard.meet.tell(system.get_actor("other"), system.actors()["shelf"])
     point = Point.remote(1, y=2)
     moved = point.move.remote(by=3)
@@ -105,7 +110,14 @@ def program(system: rayshot.System) -> None:
     counter = Untyped.options(name="counter").remote(1)
     counter.count.tell(by=2)
     ready, rest = ray.wait([moved, point.move.remote(1)])
-    print(ray.get(ready), rest, hash(point), point == Point.remote(), {point: 1}, mallard.name)
+    while rest:
+        done, rest = ray.wait(rest, num_returns=1, timeout=1)
+        print(ray.get(done[0]))
+    refs = [point.move.remote(by) for by in range(3)]
+    while refs:
+        done, refs = ray.wait(refs)  # plugin: of the same type
+        point.move.tell(ray.get(done)[0])
+    print(ray.get(ready), rest, hash(point), point.__class__, point == Point.remote(), {point: 1}, mallard.name)
     rayshot.kill(point)
     plain = Shelf("a")
     plain.put("b")

@@ -32,6 +32,10 @@ class Account(rayshot.Actor):
         return self.balance
 
     @rayshot.method
+    def mark(self, **words: str) -> int:
+        return len(words)
+
+    @rayshot.method
     async def history(self, last: int = 10) -> list[str]:
         return ["opened"][:last]
 
@@ -115,6 +119,7 @@ def begin(system: rayshot.System) -> None:
     savings = Savings.remote(10, 0.5)
     clerk.move.tell(1, alice, savings)
     clerk.move.options(num_returns=0).remote(amount=1, giver=alice, taker=savings)
+    alice.mark.tell(colour="red")
     alice.deposit.options(durable=True).remote(10, why="birthday")
     print(alice.name, len(clerk.name), ray.get(clerk.forward.remote(savings)) + 1)
     rayshot.kill(clerk)
