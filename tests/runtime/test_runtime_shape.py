@@ -58,6 +58,27 @@ OLD = [
     ),
     ("attach", ("bank", "10.0.0.5:6379"), {}, "rayshot.attach('bank', address='10.0.0.5:6379')"),
     ("attach", ("bank",), {"storage": "shots"}, "rayshot.attach('bank')"),
+    ("attach", ("bank", "./shots"), {}, "rayshot.attach('bank')"),
+    ("attach", (None, "10.0.0.5:6379"), {}, "rayshot.attach(address='10.0.0.5:6379')"),
+    (
+        "restore",
+        ("./shots", "1-coordinator-7"),
+        {"system": "bank"},
+        "rayshot.restore('bank', storage='./shots', snapshot='1-coordinator-7')",
+    ),
+    ("restore", ("./shots", FIRST), {}, f"rayshot.restore(storage='./shots', snapshot='{FIRST}')"),
+    ("restore", ("./shots", OFTEN), {}, f"rayshot.restore(storage='./shots', snapshots={OFTEN_SHOWN})"),
+    ("restore", ("./shots", "bank"), {}, "rayshot.restore('bank', storage='./shots')"),
+    ("init", ("./shots", "bank", OFTEN), {}, f"rayshot.init('bank', storage='./shots', snapshots={OFTEN_SHOWN})"),
+    (
+        "init",
+        ("bank", STOPS),
+        {},
+        "rayshot.init('bank', storage=..., failure=rayshot.FailureConfig(scope='stop'))",
+    ),
+    ("init", (Path("shots"), OFTEN), {}, f"rayshot.init(..., storage='shots', snapshots={OFTEN_SHOWN})"),
+    ("resume", ("bank", "./shots", accounts), {}, "rayshot.resume('bank', storage='./shots', begin=accounts)"),
+    ("resume", ("bank", accounts), {"storage": "shots"}, "rayshot.resume('bank', storage='shots', begin=accounts)"),
 ]
 
 
@@ -72,6 +93,11 @@ def test_a_call_of_another_shape_is_refused_with_the_line_to_write(verb, args, w
     with pytest.raises(ConfigError) as raised:
         getattr(rayshot, verb)(*args, **words)
     assert raised.value.message.endswith(f"Write {line}")
+
+
+def test_a_call_of_which_nobody_knows_what_is_meant_gets_no_line_to_write():
+    with pytest.raises(TypeError, match="positional"):
+        rayshot.init("bank", "./shots", "./others")
 
 
 def test_a_restore_takes_the_name_first_as_all_others_do(tmp_path):

@@ -5,6 +5,7 @@ call that has it otherwise, as calls of earlier versions had, is refused with th
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
@@ -19,7 +20,7 @@ R = TypeVar("R")
 _ORDER = ("storage", "address", "begin", "snapshot", "snapshots")
 """Words that come first in a line, in this order."""
 _SNAPSHOTS = {"snapshot", "snapshots"}
-_BOTH = 2
+_SNAPSHOT = re.compile(r"\d+-.+-\d+")
 
 
 def in_one_shape(function: Callable[P, R]) -> Callable[P, R]:
@@ -50,10 +51,7 @@ def _meant(verb: str, args: list[Any], given: dict[str, Any]) -> tuple[list[Any]
         args = _meant_to_restore(args, given)
     elif verb == "attach":
         given.pop("storage", None)  # a system that runs knows its own
-    if len(args) == _BOTH:
-        given.setdefault("address" if verb == "attach" else "storage", args[-1])
-        args = args[:-1]
-    return args, given
+    return (_placed(verb, args, given) if len(args) > 1 else args), given
 
 
 def _meant_to_restore(args: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -64,12 +62,45 @@ def _meant_to_restore(args: list[Any], given: dict[str, Any]) -> list[Any]:
     if "system" in given:
         name = given.pop("system")
         given.setdefault("storage", args[0] if args else ...)
-        return [] if name is None else [name]
+        return [*([] if name is None else [name]), *args[1:]]
     if len(args) == 1 and "storage" not in given:
         is_name = isinstance(args[0], str) and "/" not in args[0] and not os.path.isdir(args[0])  # noqa: PTH112
         given["storage"] = ... if is_name else args[0]
         return args if is_name else []
     return args
+
+
+def _placed(verb: str, args: list[Any], given: dict[str, Any]) -> list[Any]:
+    """The name among these; the others get their words. All of them, if nobody can know what they are."""
+    name = next((one for one in args if _word(verb, one) == "name"), None)
+    rest = [one for one in args if one is not name and one is not None]
+    words = {_word(verb, one, is_name=False): one for one in rest}
+    if len(words) < len(rest) or words.keys() & given.keys():
+        return args
+    given.update(words)
+    if verb == "attach":
+        given.pop("storage", None)
+    else:
+        given.setdefault("storage", ...)
+    if name is None:
+        return [] if verb in {"attach", "restore"} else [...]
+    return [name]
+
+
+def _word(verb: str, value: Any, *, is_name: bool = True) -> str:
+    """The word of this argument, which was given without one. `is_name`: it may be the name."""
+    if isinstance(value, SnapshotConfig):
+        return "snapshots"
+    if isinstance(value, FailureConfig):
+        return "failure"
+    if verb == "restore" and (isinstance(value, SnapshotId) or _SNAPSHOT.fullmatch(str(value))):
+        return "snapshot"
+    if callable(value):
+        return "begin"
+    is_place = isinstance(value, os.PathLike) or "/" in str(value)
+    if is_name and isinstance(value, str) and not is_place:
+        return "name"
+    return "address" if verb == "attach" and not is_place else "storage"
 
 
 def _line(verb: str, args: list[Any], given: Mapping[str, Any]) -> str:
