@@ -18,7 +18,7 @@ from rayshot.runtime.driver.changed_answers import LATEST_S
 from rayshot.runtime.opening.init import attach_to
 from tests.fake.schedule import Choices
 from tests.fake.system import actor, await_life, await_stop, begin, coordinator
-from tests.fake.threads import TIME, Present
+from tests.fake.threads import TIME, Present, Thread
 
 OUTSIDE = {"value": 0}
 """What actors answer with, and no snapshot has."""
@@ -266,6 +266,39 @@ def test_where_the_new_life_takes_long_to_answer_all_again_the_program_is_told_m
     scene.settle(8 * LATEST_S)
     assert [one.count for one in scene.heard] == [1, 1]
     assert scene.system.status().changed_answers == 2
+
+
+def test_what_one_thread_of_a_program_got_and_another_one_sent_behind_it_counts(scene):
+    def act(deed):
+        thread = Thread(deed)
+        thread.start()
+        thread.join()
+
+    act(lambda: door.get(scene.c.now.remote()))
+    scene.go_back(1)
+    assert scene.heard == []
+    act(lambda: scene.d.note.tell("it was asked"))
+    scene.settle()
+    assert scene.changes == [CHANGED]
+
+
+def test_a_program_with_a_name_hears_of_its_own_answers_and_its_successor_of_none_of_them(scene):
+    theirs, successors = [], []
+    with scene.another("ingest-7") as other:
+        other.on_changed_answer(theirs.append)
+        door.get(other.get_actor("c").now.remote())
+        other.get_actor("d").note.tell("it was asked")
+    scene.go_back(1)
+    assert [(one.before, one.now, one.then) for one in theirs] == [("0", "1", ("d", "note"))]
+    assert scene.heard == []
+    scene.cluster.die(next(one for one in scene.cluster.processes.values() if one.name == "another program"))
+    scene.settle(30)
+    with scene.another("ingest-7") as other:
+        other.on_changed_answer(successors.append)
+        assert dict(other.told) == {"c": 1, "d": 1}
+        other.get_actor("d").note.tell("it goes on")
+    scene.go_back(2)
+    assert (len(theirs), successors, scene.heard) == (1, [], [])
 
 
 @pytest.mark.parametrize("callback", [None, 5, asyncio.sleep])

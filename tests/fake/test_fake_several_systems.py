@@ -7,6 +7,7 @@ import pytest
 import rayshot
 from rayshot.errors import ConfigError, SystemStopped
 from rayshot.runtime.door import door
+from rayshot.runtime.opening import ports
 from rayshot.simulation import SimulatedSystem
 from tests.fake.account import Account
 from tests.fake.system import begin
@@ -104,6 +105,23 @@ def test_an_actor_makes_actors_of_its_own_system_and_of_no_other(bank, shop):
         assert system_of(door.get(opener.open.remote("shop"))) == "shop"
         with pytest.raises(ConfigError, match="belong to system 'shop', and not to 'bank'"):
             door.get(opener.open.remote("bank"))
+
+
+@pytest.mark.parametrize("used", [(), ("bank",), ("bank", "shop")], ids=lambda used: "-".join(used) or "none")
+def test_a_process_that_has_only_used_handles_takes_the_only_system_that_runs_and_chooses_none_of_several(
+    cluster, bank, shop, used
+):
+    cluster.act_as(cluster.new_program("a task"))
+    for name in used:
+        ports.driver_port(name)
+    with pytest.raises(ConfigError, match="any of the systems bank, shop: say which"):
+        Account.remote(1)
+    assert system_of(Account.options(system="shop").remote(1)) == "shop"
+    cluster.act_as(cluster.program)
+    shop.shutdown()
+    cluster.settle()
+    cluster.act_as(cluster.new_program("another task"))
+    assert system_of(Account.remote(1)) == "bank"
 
 
 def test_in_a_simulated_world_its_own_system_is_meant(bank, shop):

@@ -1,5 +1,6 @@
 """On Ray, too, programs are told of changed answers, whatever is killed; `tests/fake` has the rules."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import rayshot
 from rayshot.errors import AnswerChanged
 from tests.runtime.healed import HEALS, kill, pid_of, until_it_runs
 from tests.runtime.take_over import after_take_over, kill_coordinator
-from tests.runtime.wavering import Actor, acted
+from tests.runtime.wavering import Actor, act_until_told, acted
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
@@ -53,6 +54,35 @@ def test_a_plain_actor_is_told_of_its_own_answers_and_the_program_of_its_own(new
     assert sum(one.count for one in heard) == 1
     assert system.status().changed_answers == 4
     ray.kill(actor)
+
+
+def test_a_plain_task_is_told_of_its_own_answers(new_system, tmp_path):
+    system = new_system(failure=HEALS)
+    acted(system)
+    system.snapshot()
+    told = act_until_told.remote(system.name, tmp_path / "began", 60)
+    eventually((tmp_path / "began").exists, 60)
+    kill(system, "wavering")
+    theirs = ray.get(told)
+    assert (theirs.life, theirs.actor, theirs.method, theirs.count) == (2, "wavering", "ask", 1)
+    assert system.status().changed_answers == 1
+
+
+def test_a_coroutine_that_acts_is_told_as_any_program(new_system):
+    system, heard = new_system(failure=HEALS), []
+    system.on_changed_answer(heard.append)
+    wavering, listener = acted(system)
+    system.snapshot()
+
+    async def act():
+        for _ in range(3):
+            await wavering.ask.remote()
+            listener.hear.tell()
+
+    asyncio.run(act())
+    kill(system, "wavering")
+    eventually(lambda: heard, 30)
+    assert [(one.count, one.then) for one in heard] == [(3, ("listener", "hear"))]
 
 
 def test_with_stop_all_programs_get_an_error_that_names_the_call(new_system):

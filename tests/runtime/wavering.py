@@ -1,6 +1,7 @@
 """Actors whose answers are others behind a rollback, and a plain actor that acts on them."""
 
 import os
+import queue
 
 import ray
 
@@ -45,6 +46,18 @@ class Actor:
 
     def heard(self):
         return self.changed
+
+
+@ray.remote(num_cpus=0)
+def act_until_told(name, began, within_s):
+    """Acts on an answer, makes the file `began`, and returns what it hears to have changed by then."""
+    system, changed = rayshot.attach(name), queue.SimpleQueue()
+    system.on_changed_answer(changed.put)
+    ray.get(system.get_actor("wavering").ask.remote())
+    system.get_actor("listener").hear.tell()
+    ray.get(system.get_actor("wavering").steady.remote())
+    began.write_text("")
+    return changed.get(timeout=within_s)
 
 
 def acted(system):

@@ -2,7 +2,7 @@
 
 Programs begin, restore and attach to systems by `rayshot.init` and similar functions. A plain task or a plain actor has
 not called them. There the first use of a handle attaches the process to the handle's system, and waits while that is
-being restored. The first `Class.remote()` attaches it to the only system that runs.
+being restored. Each `Class.remote()` makes its actor in the only system that runs.
 
 A program may have several systems. `Class.remote()` never chooses one of them: it makes its actor in the system that
 `Class.options(system=...)` names, else in that of the innermost `with` block, else in the only one. A program that
@@ -123,8 +123,7 @@ def driver_port(system: str | None = None) -> DriverPort:
             raise _unclear([name if name in down else f"{name} (shut down)" for name in several])
         if begun:
             return begun[-1]
-        there = [port for port in attached if port.down is None and port.session.has_coordinator]
-        return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
+        return _attach(_only_system())
     ports = [port for port in (*reversed(begun), *attached) if port.system == system]
     for port in ports:
         if port.down is None:
@@ -137,10 +136,9 @@ def _living(system: str) -> DriverPort | None:
     return next((port for port in ports if port.down is None), None)
 
 
-def _only_system(names: list[str]) -> str:
-    """The only one of these systems. If `names` is empty: the only system that runs in this cluster."""
-    if not names and door.is_joined():
-        names = running_systems()
+def _only_system() -> str:
+    """The only system that runs in this cluster, whichever this process has used: Ray gives it to any task."""
+    names = running_systems() if door.is_joined() else []
     if len(names) > 1:
         raise _unclear(names)
     if names:

@@ -97,10 +97,10 @@ def _word(verb: str, value: Any, *, is_name: bool = True) -> str:
         return "snapshot"
     if callable(value):
         return "begin"
-    is_place = isinstance(value, os.PathLike) or "/" in str(value)
-    if is_name and isinstance(value, str) and not is_place:
+    is_path = isinstance(value, os.PathLike) or "/" in str(value)
+    if is_name and isinstance(value, str) and not is_path and ":" not in value:
         return "name"
-    return "address" if verb == "attach" and not is_place else "storage"
+    return "address" if verb == "attach" and not is_path else "storage"
 
 
 def _line(verb: str, args: list[Any], given: Mapping[str, Any]) -> str:
