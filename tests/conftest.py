@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began this in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # else programs of tests would ignore Ctrl-C too
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
     config.pluginmanager.register(wide, "rayshot-wide")
 

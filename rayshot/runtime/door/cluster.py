@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -404,7 +405,8 @@ def _without_rays_lines() -> Iterator[None]:
 
 
 def _kept_aside(own: int) -> Iterator[None]:
-    with tempfile.TemporaryFile() as kept:
+    with warnings.catch_warnings(), tempfile.TemporaryFile() as kept:
+        warnings.simplefilter("ignore", FutureWarning)  # some releases of Ray have a tip for each program that joins
         os.dup2(kept.fileno(), 2)
         try:
             yield
