@@ -13,6 +13,7 @@ from rayshot.errors import SnapshotAborted
 from rayshot.runtime.door import notes
 from rayshot.runtime.door.failure_detector import ASK_S, FailureDetector
 from rayshot.runtime.door.naming import find_coordinator, named_actors, prefix
+from rayshot.runtime.door.private_names import ends_stopped
 from rayshot.runtime.door.state import runs_here
 from rayshot.runtime.node import guard
 from rayshot.runtime.node.guard import SILENT_S, Guard
@@ -21,6 +22,7 @@ from tests.runtime.healed import goes_round, pid_behind, started, until_it_runs
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
+ENDS_STOPPED = pytest.mark.skipif(not ends_stopped(), reason="this Ray does not end a process that stands still")
 
 
 @ray.remote(num_cpus=0)
@@ -99,6 +101,7 @@ def test_a_coordinator_answers_while_all_of_its_other_calls_wait(new_system):
     ray.get(busy)
 
 
+@ENDS_STOPPED
 @pytest.mark.sampled("more cases of one kind", keeps=1)
 @pytest.mark.acceptance("P2")
 @pytest.mark.parametrize("wakes", [False, True])
@@ -135,6 +138,7 @@ def test_a_coordinator_that_is_stopped_is_replaced_and_nothing_goes_back_also_if
     assert goes_round(system)
 
 
+@ENDS_STOPPED
 @pytest.mark.wide("slow")
 @pytest.mark.acceptance("P2")
 def test_a_vault_that_is_stopped_is_replaced_and_snapshots_go_on(new_system):

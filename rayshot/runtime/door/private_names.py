@@ -82,6 +82,21 @@ def _at(path: str) -> Any:
         return getattr(_at(owner), name)
 
 
+def _behaviour(path: str, since: str, use: str, *, instead: str = "", lost: str = "") -> PrivateName:
+    """Note a row for what no name shows: Ray does it from that release on."""
+    row = PrivateName(path, since, use, instead, lost)
+    ROWS.append(row)
+    if _release(ray.__version__) < _release(since):
+        _lacking.append(row)
+    return row
+
+
+def _release(version: str) -> tuple[int, int]:
+    """The major and minor number; the oldest release that fits for a version without any."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else OLDEST
+
+
 def _error(path: str, use: str, since: str, *, instead: str = "", lost: str = "") -> Any:
     """As `_row`, for a class of errors. Where Ray lacks it, nothing raises what stands for it, but `door` may."""
     found = _row(path, use, since, instead=instead, lost=lost)
@@ -154,16 +169,19 @@ note_get = _row("ray.experimental.internal_kv._internal_kv_get", "the same, to r
 note_list = _row("ray.experimental.internal_kv._internal_kv_list", "the same, to find")
 note_del = _row("ray.experimental.internal_kv._internal_kv_del", "the same, to remove")
 
-_DEATHS = PrivateName(
+_DEATHS = _behaviour(
     "ray.ObjectRef._on_completed(OwnerDiedError)",
     "2.51",
     "who waits for an object is told within seconds that the owner of the object is dead",
     instead="a coordinator asks once a second whether the drivers live",
     lost="who waits for an object whose owner was killed waits a minute more, with `ray.get` too",
 )
-ROWS.append(_DEATHS)
-if re.match(r"2\.50\b", ray.__version__):
-    _lacking.append(_DEATHS)
+_STOPPED = _behaviour(
+    "ray.kill(no_restart=False)",
+    "2.52",
+    "a coordinator or vault that stands still, as a stopped process does, is ended and begun again",
+    lost="a coordinator or vault that stands still is not begun again before somebody kills its process",
+)
 
 # Actors and their handles --------------------------------------------------------------------------------------------
 
@@ -274,6 +292,11 @@ def tells_of_owners_at_once() -> bool:
     return _DEATHS not in _lacking
 
 
+def ends_stopped() -> bool:
+    """Whether a process that stands still is ended, and begun again, when Ray is asked for that."""
+    return _STOPPED not in _lacking
+
+
 def id_of(handle: Any) -> Any:
     """Which actor a handle of Ray's is for."""
     return handle._actor_id
@@ -300,8 +323,7 @@ def check_ray(version: str = ray.__version__) -> None:
 
     A nightly build of Ray, which calls itself 3.0.0.dev0, is taken for the newest release.
     """
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    release = (int(numbers[1]), int(numbers[2])) if numbers else OLDEST
+    release = _release(version)
     if release < OLDEST or (release[0] > MAJOR and "dev" not in version):
         raise UnsupportedVersion(
             f"Ray {version} is installed, and this rayshot runs on Ray {OLDEST[0]}.{OLDEST[1]} or newer, below "
