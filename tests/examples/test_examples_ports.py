@@ -191,11 +191,11 @@ def test_the_conversions_of_the_guide_are_lines_of_the_programs():
     _, *conversions = (ROOT / "docs/moving.md").read_text().split("\n### ")
     assert conversions
     for conversion in conversions:
-        if (diff := DIFF.search(conversion)) is None:
+        if not (diffs := [*DIFF.finditer(conversion)]):
             assert "```python" in conversion
             continue
-        *_, name = re.findall(r"`(\w+)\.py`", conversion[: diff.start()])
-        steps = diff[1].splitlines()
+        *_, name = re.findall(r"`(\w+)\.py`", conversion[: diffs[0].start()])
+        steps = [step for diff in diffs for step in diff[1].splitlines()]
         strange = [step for step in steps if any(step[1:].strip() not in lines(name, form) for form in sides[step[0]])]
         assert (strange, {"-", "+"} - {step[0] for step in steps}) == ([], set()), conversion
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-WORKS, DIFFERS, REFUSED, WAITS = CLASSES = ("works", "differs", "refused", "waits")
+WORKS, DIFFERS, REFUSED = CLASSES = ("works", "differs", "refused")
 
 
 @dataclass(frozen=True)
 class Behaviour:
     """`row` is the anchor of its row in docs/porting.md.
 
-    Of one that differs `values` are what plain Ray and rayshot give. One that is refused, or that needs an actor to
-    wait for another, gets an error of the class `error`, by name, whose text has all of `says` in it.
+    Of one that differs `values` are what plain Ray and rayshot give. One that is refused gets an error of the class
+    `error`, by name, whose text has all of `says` in it.
     """
 
     body: Callable[[Any], Any]
@@ -56,11 +56,6 @@ def differs(row: str, plain: Any, rayshot: Any, **settings: Any) -> Callable[[Bo
 def refused(row: str, error: str, *says: str, **settings: Any) -> Callable[[Body], Body]:
     """Plain Ray does it, and rayshot raises an error that says what to do instead."""
     return _adding(row, REFUSED, error=error, says=says, **settings)
-
-
-def waits(row: str, error: str, *says: str, **settings: Any) -> Callable[[Body], Body]:
-    """It needs an actor that waits for another one: refused with an error that leads on."""
-    return _adding(row, WAITS, error=error, says=says, **settings)
 
 
 def _adding(row: str, kind: str, **settings: Any) -> Callable[[Body], Body]:

@@ -9,7 +9,7 @@ import ray
 from ray.util.actor_pool import ActorPool
 from ray.util.queue import Queue
 
-from tests.ports.behaviour import refused, waits, works
+from tests.ports.behaviour import refused, works
 from tests.ports.classes import Counter, Echo, Log, double
 from tests.waiting import eventually
 
@@ -384,7 +384,7 @@ def a_router_that_awaits_replicas(port):
     return ray.get(Router.remote([port.actor(Echo).remote() for _ in range(2)]).route.remote("x"))
 
 
-@waits("waits", "WaitsForHandler", "rayshot help porting#async")
+@refused("async-events", "WaitsForHandler", "rayshot help porting#async")
 def a_signal_that_tasks_wait_for(port):
     @port.actor
     class Signal:
