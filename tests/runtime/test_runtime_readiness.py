@@ -107,4 +107,4 @@ def test_the_death_of_an_owner_is_told_once_where_ray_tells_it_late(gate, monkey
     assert told.get(timeout=ANSWER_S) == 1
     owners[0].end.remote()
     assert told.get(timeout=ANSWER_S) == 0
-    assert not state._vigil._watched
+    eventually(lambda: all(thread.name != "rayshot-owners" for thread in threading.enumerate()))

@@ -107,16 +107,17 @@ class Vigil:
                 threading.Thread(target=self._look, name="rayshot-owners", daemon=True).start()
 
     def _look(self) -> None:
-        while True:
-            with self._changing:
-                watched = dict(self._watched)
-            dead: list[Callable[[], None]] = []
+        while watched := self._still_watched():
             with survived("whether the owners of objects live cannot be asked now", level=logging.INFO):
-                dead = gone(watched)
-            for tell in dead:
-                del self._watched[tell]
-                tell()
+                for tell in gone(watched):
+                    del self._watched[tell]
+                    tell()
             time.sleep(LOOK_S)
+
+    def _still_watched(self) -> dict[Callable[[], None], bytes]:
+        with self._changing:
+            self._looks = bool(self._watched)  # the thread ends where nothing is left
+            return dict(self._watched)
 
 
 _vigil = Vigil()
