@@ -7,6 +7,7 @@ comes back from the snapshot, or not at all. In the end each airport must have c
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,19 @@ class Flights:
     def await_landed(self, seconds: float) -> int:
         """Let all go that are left. How many departures and landings are missing or too many when no more come."""
         self._sky.go_on(1.0)
-        end = time.monotonic() + seconds
-        while self._sky.progress().arrivals < len(self._flown) and time.monotonic() < end:
+        began = time.monotonic()
+        while self._sky.progress().arrivals < len(self._flown) and time.monotonic() < began + seconds:
             time.sleep(POLL_S)
+        waited_s = time.monotonic() - began
         departed = Counter(self._airport(one.origin) for one in self._flown)
         landed = Counter(self._airport(one.destination) for one in self._flown)
-        return sum(
-            abs(counted.departures - departed[code]) + abs(counted.arrivals - landed[code])
+        too_many = {
+            code: (counted.departures - departed[code], counted.arrivals - landed[code])
             for code, counted in self._sky.totals().items()
-        )
+        }
+        if any(map(any, too_many.values())):
+            print(f"        flights too many, departed and landed, after {waited_s:.0f} s: {too_many}", flush=True)
+        return sum(map(abs, chain(*too_many.values())))
 
     def _airport(self, code: str) -> str:
         return code if code in self._sky.airports else ELSEWHERE
