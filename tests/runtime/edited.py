@@ -8,7 +8,6 @@ import importlib
 import json
 import logging
 import sys
-import threading
 from pathlib import Path
 
 import ray
@@ -59,9 +58,6 @@ def main(folder):
     def resume(when):
         heard.lines.clear()
         system = rayshot.resume("notebook", storage=folder / "shots", begin=begin)
-        for thread in threading.enumerate():
-            if thread.name == "rayshot-peers":  # on one of them the actors are asked for their code
-                thread.join()
         given = [ray.get(system.get_actor("alice").deposit.remote(1)), ray.get(system.get_actor("book").note.remote(1))]
         said[when] = [[line for line in heard.lines if "another code" in line], given]
         return system

@@ -10,7 +10,6 @@ from itertools import islice
 
 from rayshot.model.specification import user_class_of
 from rayshot.runtime.door import door
-from rayshot.runtime.opening.ports import driver_port
 from rayshot.runtime.wire.class_code import digest_of_code
 from rayshot.runtime.wire.host_identity import ActorOffer, HostIdentity
 from rayshot.runtime.wire.initiation import some_names
@@ -25,15 +24,9 @@ WITHIN_S = 2.0
 def warn_of_old_code(identity: HostIdentity) -> None:
     """Log a warning for each class of this program that has other code than the system's actors of it.
 
-    Returns at once: the actors are asked beside the program. A class that this program has not, or has not imported, is
-    left out. If the system is not to be reached now, whoever uses it learns that there.
+    A class that this program has not, or has not imported, is left out. If the system is not to be reached now, whoever
+    uses it learns that there.
     """
-    driver_port(identity.system).life.peers.submit(lambda: _look(identity))
-
-
-def _look(identity: HostIdentity) -> None:
-    if not door.is_joined():  # to ask would start Ray anew
-        return
     try:
         hosts = door.get(identity.coordinator.actors.remote(), timeout=WITHIN_S)
         asked = {name: host.hello.remote() for name, host in islice(sorted(hosts.items()), ASKED_MAX)}
