@@ -46,8 +46,9 @@ assert blake3(envelope).hexdigest() == commit["manifest_digest"], "the manifest 
 _, _, algorithm, key_id, _, payload = msgpack.unpackb(envelope)
 manifest, chunks, home = msgpack.unpackb(payload), [], (folder / commit["manifest_key"]).parents[1]
 assert isinstance(manifest, dict), "the snapshot is encrypted"
-bound = [manifest[name] for name in ("format", "system", "snapshot", "position")]
-assert bound == [1, sys.argv[2], commit["snapshot"], commit["origin_position"]], "the manifest is of something else"
+bound = [manifest[name] for name in ("system", "snapshot", "position")]
+assert manifest["format"] in (1, 2), "the manifest is of another format"
+assert bound == [sys.argv[2], commit["snapshot"], commit["origin_position"]], "the manifest is of something else"
 for key, digest, size, stored_size, codec in manifest["chunks"]:  # which the manifest proves
     stored = (home / key).read_bytes()
     assert codec == "raw" or zstandard.frame_content_size(stored) == size, f"{key} expands to another size"

@@ -15,7 +15,7 @@ from blake3 import blake3
 from rayshot.audit.findings import Unproved
 from rayshot.format.msgpack_walk import ContainerBudget, count_documents
 
-MANIFEST_FORMAT = 1
+MANIFEST_FORMATS = (1, 2)
 CHUNK_BYTES_MAX = 64 << 20
 _SEAL_BYTES = 24
 """The bytes after a zstd frame: a skippable frame with 16 bytes of digest."""
@@ -67,8 +67,8 @@ class Document:
     def __init__(self, payload: bytes, read: Callable[[str, int], bytes]) -> None:
         try:
             tree = msgpack.unpackb(payload)
-            if tree["format"] != MANIFEST_FORMAT:
-                raise Unproved(f"the manifest has format {tree['format']}, this audit reads {MANIFEST_FORMAT}")
+            if tree["format"] not in MANIFEST_FORMATS:
+                raise Unproved(f"the manifest has format {tree['format']}, this audit reads {MANIFEST_FORMATS}")
             incarnation, initiator, counter = tree["snapshot"]
             self.snapshot = f"{incarnation}-{initiator}-{counter}"
             self.incarnation: int = incarnation

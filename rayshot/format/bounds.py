@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sized
 from itertools import islice
 from typing import Any
 
-from rayshot.errors import BadManifest, ConfigError, LimitExceeded
+from rayshot.errors import BadManifest, ConfigError, LimitExceeded, UnsafePath
 from rayshot.protocol.identity import DRIVER_PREFIX, check_actor_name, check_name, is_driver, is_initiator
 
 MANIFEST_BYTES_MAX = 256 << 20
@@ -45,6 +45,22 @@ CHUNK_BYTES_MAX = 64 << 20
 """One chunk, before compression and after."""
 
 BLOB_BYTES_MAX = 64 << 30
+OUTSIDE_FILES_MAX = 100_000
+"""Files of one actor in one snapshot."""
+
+OUTSIDE_FILE_BYTES_MAX = 1 << 50
+PAYLOAD_BYTES_MAX = 64 << 10
+"""What a hook may give to a snapshot, as UTF-8."""
+
+FILE_PATH_BYTES_MAX = 400
+"""The path of an outside file, as UTF-8. With all folders above it, a key stays below what object storages take."""
+
+FILE_PARTS_MAX = 32
+"""The name of such a file and the folders above it."""
+
+FILE_NAME_BYTES_MAX = 255
+"""One part of such a path, as UTF-8: what file systems take."""
+
 TEXT_LENGTH_MAX = 1_024
 LABEL_LENGTH_MAX = 256
 OPTIONS_DEPTH_MAX = 16
@@ -132,6 +148,29 @@ def check_initiator(value: Any) -> str:
     """Return `value` if it can be the initiator in the id of a snapshot."""
     if not isinstance(value, str) or not is_initiator(value):
         raise BadManifest(f"{reprlib.repr(value)} cannot be the initiator of a snapshot")
+    return value
+
+
+def is_file_path(value: str) -> bool:
+    """Whether `value` can be the path of an outside file, which is below its folder on every disk and object storage.
+
+    It has 1 to FILE_PATH_BYTES_MAX bytes of UTF-8, with `/` between its 1 to FILE_PARTS_MAX parts. All characters are
+    printable, and none is a backslash. No part has more than FILE_NAME_BYTES_MAX bytes, is `.` or `..`, or begins with
+    `.rayshot-`, as the temporary files of rayshot do.
+    """
+    if not value.isprintable() or "\\" in value or len(value.encode()) > FILE_PATH_BYTES_MAX:
+        return False
+    parts = value.split("/")
+    return len(parts) <= FILE_PARTS_MAX and not any(
+        part in {"", ".", ".."} or part.startswith(".rayshot-") or len(part.encode()) > FILE_NAME_BYTES_MAX
+        for part in parts
+    )
+
+
+def check_file_path(value: Any, what: str) -> str:
+    """Return `value` if `is_file_path`."""
+    if not isinstance(value, str) or not is_file_path(value):
+        raise UnsafePath(f"{what} has the path {reprlib.repr(value)}, which cannot be the path of a file", path=value)
     return value
 
 

@@ -101,13 +101,40 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideFile:
+    """One file that a hook of an actor wrote into its folder for a snapshot.
+
+    `path` is relative to that folder (see `bounds.check_file_path`), `size` is in bytes, and `digest` is the BLAKE3 of
+    the content, 64 hexadecimal digits. rayshot does not encrypt these files.
+    """
+
+    path: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What an actor fixed outside of its state for a snapshot.
+
+    `payload` is the canonical JSON text (see `payloads`) of what its hook gave. `files` are sorted by their paths, each
+    once. `root` is the address that `init(outside=...)` gave for files of all snapshots; None stands for the storage of
+    the snapshot. A copied snapshot has its files in its own folder, whatever `root` says.
+    """
+
+    payload: str
+    files: tuple[OutsideFile, ...] = ()
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ActorEntry:
     """One actor: its class, how it was started, and its state. Exactly a "born" actor has a state.
 
     `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value if no module can
     be imported for it. `options` are the arguments of `.options()` (see `bounds.check_options`). `version` is the
     class's version of the state, from 1. `recording` is None if it is unknown, and so is `proof`. `shapes` are those of
-    the classes in the state and in messages of the actor, sorted by their names.
+    the classes in the state and in messages of the actor, sorted by their names. Only a "born" actor has `outside`.
     """
 
     name: str
@@ -122,6 +149,7 @@ class ActorEntry:
     recording: RecordingTimes | None = None
     proof: Proof | None = None
     shapes: Shapes = field(default_factory=dict)
+    outside: Outside | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from rayshot.errors import BadManifest, InconsistentCut, UnsafePath
@@ -13,12 +14,15 @@ from rayshot.format.bounds import (
     CHUNK_BYTES_MAX,
     CHUNKS_MAX,
     METHODS_MAX,
+    OUTSIDE_FILE_BYTES_MAX,
+    OUTSIDE_FILES_MAX,
     OWED_MAX,
     SLOTS_MAX,
     SPANS_MAX,
     check_actor,
     check_count,
     check_digest,
+    check_file_path,
     check_length,
     check_options,
     check_process,
@@ -26,7 +30,18 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
-from rayshot.format.entries import PROOF_WORDS, ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Proof, TraceEntry
+from rayshot.format.entries import (
+    PROOF_WORDS,
+    ActorEntry,
+    Blob,
+    CapturedState,
+    ChannelEntry,
+    Chunk,
+    Outside,
+    Proof,
+    TraceEntry,
+)
+from rayshot.format.payloads import check_payload
 from rayshot.format.shape_tables import check_shapes
 from rayshot.keys.encryption import OVERHEAD_BYTES
 from rayshot.protocol.identity import is_driver
@@ -128,6 +143,10 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
     if actor.proof is not None:
         _check_proof(actor, actor.proof, what)
     check_shapes(actor.shapes, what)
+    if actor.outside is not None:
+        if actor.state is None:
+            raise BadManifest(f"{what} has something outside, and no state")
+        _check_outside(actor.outside, what)
     if actor.class_pickle is not None:
         _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
     if actor.state is not None:
@@ -143,6 +162,22 @@ def _check_proof(actor: ActorEntry, proof: Proof, what: str) -> None:
         check_text(proof.reason, f"why the state of {what} is not proved")
     elif proof.reason != "":
         raise BadManifest(f"the state of {what} is {proof.word} for a reason")
+
+
+def _check_outside(outside: Outside, what: str) -> None:
+    check_payload(outside.payload, f"the payload of {what}")
+    if outside.root is not None:
+        check_text(outside.root, f"the root of files of {what}")
+    check_length(outside.files, f"outside files of {what}", OUTSIDE_FILES_MAX)
+    paths = [check_file_path(file.path, f"an outside file of {what}") for file in outside.files]
+    if any(later <= earlier for earlier, later in pairwise(paths)):
+        raise BadManifest(f"{what} lists an outside file twice, or not in the order of the paths")
+    files = set(paths)
+    if any(folder in files for path in paths for folder in accumulate(path.split("/")[:-1], "{}/{}".format)):
+        raise BadManifest(f"{what} lists a path as an outside file and as a folder")
+    for file in outside.files:
+        check_count(file.size, f"size of {file.path!r} of {what}", OUTSIDE_FILE_BYTES_MAX)
+        check_digest(file.digest, f"{file.path!r} of {what}")
 
 
 def _check_state(state: CapturedState, what: str, sizes: Sizes) -> None:

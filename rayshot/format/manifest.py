@@ -13,6 +13,7 @@ number; a reader that meets a higher one than its own stops there. What is numer
                     [method, ...], state, version], and node, hold_s, after_s where it is known how it recorded,
                     and {key of `about`: value} where more is known of its state
     proof          [word, reason], under "proof" in `about`
+    outside        [payload, root or nil, [[path, size, digest as 32 bytes], ...]], under "outside" in `about`
     shapes         see `shape_tables`, under "shapes" in `about`
     slots          [number of a message, [[kind, *state], ...]]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
@@ -47,6 +48,8 @@ from rayshot.format.entries import (
     CapturedState,
     ChannelEntry,
     Chunk,
+    Outside,
+    OutsideFile,
     Proof,
     RecordedSlot,
     RecordedSlots,
@@ -67,6 +70,8 @@ from rayshot.protocol.identity import SnapshotId
 
 FORMAT_VERSION = 1
 """It rises when a reader of the version before would misread the bytes."""
+OUTSIDE_VERSION = 2
+"""The format of exactly those manifests in which an actor has something outside."""
 
 _HEADER = (
     "format",
@@ -82,7 +87,7 @@ _HEADER = (
 )
 _WITHOUT_RECORDING, _WITH_RECORDING = 9, 12
 """The widths of an actor; with `about` it has a column more."""
-_ABOUT = ("proof", "shapes")
+_ABOUT = ("outside", "proof", "shapes")
 """The keys of `about`, sorted."""
 _CHANNEL = 8
 """The width of a channel; with slots, and with calls without an answer, it has one or two columns more."""
@@ -132,6 +137,11 @@ class Manifest:
         """Its own data key, then the keys of chunks that it reuses; empty if nothing is encrypted."""
         found = dict.fromkeys([self.data_key, *(chunk.data_key for chunk in self.chunks)])
         return tuple(key for key in found if key is not None)
+
+    @property
+    def format(self) -> int:
+        """The number with which its bytes begin."""
+        return FORMAT_VERSION if all(actor.outside is None for actor in self.actors) else OUTSIDE_VERSION
 
     @property
     def proofs(self) -> dict[str, int]:
@@ -186,7 +196,7 @@ def _check_stats(stats: Mapping[str, int | float]) -> None:
 def encode(manifest: Manifest) -> bytes:
     """The canonical bytes of `manifest`; raises LimitExceeded above MANIFEST_BYTES_MAX."""
     index = {chunk.digest: position for position, chunk in enumerate(manifest.chunks)}
-    tree = {"format": FORMAT_VERSION, **{key: getattr(manifest, key) for key in _HEADER[1:]}}
+    tree = {key: getattr(manifest, key) for key in _HEADER}
     tree["snapshot"] = list(manifest.snapshot)
     tables = ShapeTables()
     tree["actors"] = [_actor_tree(row, actor, index, tables) for row, actor in enumerate(manifest.actors)]
@@ -221,7 +231,12 @@ def _actor_tree(number: int, actor: ActorEntry, index: Mapping[str, int], tables
 
 
 def _about_tree(number: int, actor: ActorEntry, tables: ShapeTables) -> dict[str, Any]:
-    about: dict[str, Any] = {} if actor.proof is None else {"proof": [actor.proof.word, actor.proof.reason]}
+    about: dict[str, Any] = {}
+    if (outside := actor.outside) is not None:
+        files = [[file.path, file.size, bytes.fromhex(file.digest)] for file in outside.files]
+        about["outside"] = [outside.payload, outside.root, files]
+    if actor.proof is not None:
+        about["proof"] = [actor.proof.word, actor.proof.reason]
     if actor.shapes:
         about["shapes"] = tables.tree(number, actor.shapes)
     return about
@@ -274,7 +289,7 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
     header = {key: tree[key] for key in _HEADER[1:]}
     tables = ShapeTables()
     header["snapshot"] = SnapshotId(*_row(tree["snapshot"], 3, "the snapshot id"))
-    return Manifest(
+    manifest = Manifest(
         **header,
         actors=tuple(
             _read_actor(number, item, chunks, tables) for number, item in enumerate(_rows(tree["actors"], "actors"))
@@ -286,21 +301,24 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
         traces=tuple(_read_trace(item, chunks) for item in _rows(tree["traces"], "traces")),
         data_key=data_keys[0] if data_keys else None,
     )
+    if manifest.format != tree["format"]:
+        raise BadManifest(f"the manifest says format {tree['format']}, and its actors are of format {manifest.format}")
+    return manifest
 
 
 def _check_format(tree: Any) -> None:
     if type(tree) is not dict or type(tree.get("format")) is not int:
         raise BadManifest("these bytes are not a manifest: they do not start with a format")
     version, writer = tree["format"], tree.get("rayshot_version")
-    if version > FORMAT_VERSION:
+    if version > OUTSIDE_VERSION:
         wanted = f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"
         raise FormatTooNew(
-            f"the manifest has format {version} and this rayshot reads up to {FORMAT_VERSION}: "
+            f"the manifest has format {version} and this rayshot reads up to {OUTSIDE_VERSION}: "
             f"install {wanted} or later (pip install --upgrade rayshot)",
             format=version,
-            supported=FORMAT_VERSION,
+            supported=OUTSIDE_VERSION,
         )
-    if version != FORMAT_VERSION:
+    if version < FORMAT_VERSION:
         raise BadManifest(f"the manifest has format {version}, which does not exist")
 
 
@@ -344,6 +362,7 @@ def _read_actor(number: int, tree: Any, chunks: tuple[Chunk, ...], tables: Shape
         RecordingTimes(*recording) if recorded else None,
         _read_proof(about["proof"]) if "proof" in about else None,
         tables.read(number, about["shapes"]) if "shapes" in about else {},
+        _read_outside(about["outside"]) if "outside" in about else None,
     )
 
 
@@ -356,6 +375,18 @@ def _read_about(tree: Any) -> dict[str, Any]:
 def _read_proof(tree: Any) -> Proof:
     word, reason = _row(tree, 2, "the proof of an actor")
     return Proof(_text(word, "proof of an actor"), reason)
+
+
+def _read_outside(tree: Any) -> Outside:
+    payload, root, files = _row(tree, 3, "what an actor has outside")
+    return Outside(payload, tuple(_read_file(item) for item in _rows(files, "outside files of an actor")), root)
+
+
+def _read_file(tree: Any) -> OutsideFile:
+    path, size, digest = _row(tree, 3, "an outside file")
+    if type(digest) is not bytes:
+        raise BadManifest("the digest of an outside file is not bytes")
+    return OutsideFile(path, size, digest.hex())
 
 
 def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:

@@ -6,7 +6,8 @@
 <system>/manifests/<snapshot>   sealed manifests
 <system>/chunks/...             chunks, under the keys that their manifests give
 <system>/intents/<snapshot>     which snapshots are being written, and their bases
-<system>/copies/<snapshot>.<n>/ manifest and chunks of a copied snapshot, n-th attempt
+<system>/outside/<snapshot>/<actor>/... files that hooks of actors wrote for a snapshot; or below another root
+<system>/copies/<snapshot>.<n>/ manifest, chunks and outside files of a copied snapshot, n-th attempt
 <system>/leases/...             which snapshots readers need
 <system>/heartbeats/...         which life of the system runs
 <system>/aborts/<snapshot>      why a snapshot was aborted
@@ -17,7 +18,7 @@
 import re
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import SnapshotId, initiator_of
 
 POSITION_DIGITS = 20
 _DIGEST_DIGITS = 64
@@ -79,6 +80,19 @@ def writer_of(chunk: str) -> str:
 def copy_folder(snapshot: SnapshotId, attempt: int) -> str:
     """The folder of a copied snapshot, relative to the system's folder. Its layout is that of a system."""
     return f"copies/{snapshot}.{attempt}"
+
+
+def outside_folder(snapshot: SnapshotId) -> str:
+    """The folder of what hooks wrote for a snapshot, relative to the folder of the system or of the copied snapshot.
+
+    The folder of the system is in the storage of the snapshot, or below the root that the manifest names.
+    """
+    return f"outside/{snapshot}"
+
+
+def actor_folder(name: str) -> str:
+    """The folder of an actor's files in `outside_folder`; no two actors have the same."""
+    return initiator_of(name)
 
 
 def manifest_key(system: str, snapshot: SnapshotId) -> str:

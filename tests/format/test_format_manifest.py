@@ -174,13 +174,13 @@ def test_options_come_back_as_they_were(options):
 @pytest.mark.acceptance("G6")
 def test_a_newer_format_says_what_to_install():
     with pytest.raises(FormatTooNew, match=r"install rayshot 9\.9\.0 or later"):
-        decode(msgpack.packb({"format": 2, "rayshot_version": "9.9.0", "whatever": [1]}))
+        decode(msgpack.packb({"format": 3, "rayshot_version": "9.9.0", "whatever": [1]}))
     with pytest.raises(FormatTooNew, match="install a newer rayshot"):
-        decode(msgpack.packb({"format": 2}))
+        decode(msgpack.packb({"format": 3}))
 
 
 @pytest.mark.acceptance("G6")
-@pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
+@pytest.mark.parametrize("version", [0, -1, 2, True, 1.0, "1", None])
 def test_a_format_that_never_was_is_refused(version):
     with pytest.raises(BadManifest):
         decode(raw_with(format=version))
