@@ -239,6 +239,14 @@ class MissingChunk(Damaged):
     """A chunk that a committed manifest names is not in the store."""
 
 
+class CorruptFile(Damaged):
+    """A file that an actor wrote for a snapshot does not fit its digest or its size."""
+
+
+class MissingFile(Damaged):
+    """A file that an actor wrote for a snapshot is not there."""
+
+
 class InconsistentCut(Damaged):
     """The cut equation does not hold on a channel."""
 

@@ -38,6 +38,7 @@ from rayshot.format.entries import (
     ChannelEntry,
     Chunk,
     Outside,
+    OutsideFile,
     Proof,
     TraceEntry,
 )
@@ -168,14 +169,19 @@ def _check_outside(outside: Outside, what: str) -> None:
     check_payload(outside.payload, f"the payload of {what}")
     if outside.root is not None:
         check_text(outside.root, f"the root of files of {what}")
-    check_length(outside.files, f"outside files of {what}", OUTSIDE_FILES_MAX)
-    paths = [check_file_path(file.path, f"an outside file of {what}") for file in outside.files]
+    check_files(outside.files, what)
+
+
+def check_files(files: Sequence[OutsideFile], what: str) -> None:
+    """Check the outside files of an actor, which `what` names, that they are sorted, and that none is also a folder."""
+    check_length(files, f"outside files of {what}", OUTSIDE_FILES_MAX)
+    paths = [check_file_path(file.path, f"an outside file of {what}") for file in files]
     if any(later <= earlier for earlier, later in pairwise(paths)):
         raise BadManifest(f"{what} lists an outside file twice, or not in the order of the paths")
-    files = set(paths)
-    if any(folder in files for path in paths for folder in accumulate(path.split("/")[:-1], "{}/{}".format)):
+    known = set(paths)
+    if any(folder in known for path in paths for folder in accumulate(path.split("/")[:-1], "{}/{}".format)):
         raise BadManifest(f"{what} lists a path as an outside file and as a folder")
-    for file in outside.files:
+    for file in files:
         check_count(file.size, f"size of {file.path!r} of {what}", OUTSIDE_FILE_BYTES_MAX)
         check_digest(file.digest, f"{file.path!r} of {what}")
 

@@ -4,11 +4,13 @@ import json
 import re
 
 from rayshot.errors import AlreadyExists, BadManifest, FormatTooNew, KeyNotFound, SnapshotsExist, SystemNotFound
+from rayshot.format.chunks import digest
 from rayshot.format.suggestion import did_you_mean
 from rayshot.log.history import History
-from rayshot.log.layout import format_key, log_folder
+from rayshot.log.layout import format_key, log_folder, log_key
 from rayshot.log.log import CommitLog
 from rayshot.log.lost_log import find_copied, find_written, log_lost
+from rayshot.log.records import RECORD_BYTES_MAX
 from rayshot.places.calls import create_once
 from rayshot.places.store import Store
 from rayshot.protocol.identity import NAME_LENGTH_MAX, check_name
@@ -37,6 +39,15 @@ def open_system(store: Store, name: str) -> None:
             exists=names,
         )
     _check_format(data, name)
+
+
+def run_of(store: Store, name: str) -> str:
+    """What tells the system from all others, those of its name in other storages too: 64 hexadecimal digits.
+
+    It is the digest of the first record of its log, which never changes. Raises KeyNotFound if there is none,
+    StoreError.
+    """
+    return digest(store.read_range(log_key(name, 0), 0, RECORD_BYTES_MAX))
 
 
 def make_system(store: Store, name: str) -> None:

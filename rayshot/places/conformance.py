@@ -146,6 +146,48 @@ class StoreConformance:
         first, second = store.list()
         assert 0 < first.modified <= second.modified
 
+    def test_files_of_users_may_have_every_printable_name_and_are_listed_like_others(self, store: Store) -> None:
+        """Below `outside/<snapshot>/<actor>/`, in the folder of a system or of a copy."""
+        for home in ("bank", "bank/copies/1-a-1.0"):
+            names = [f"{home}/outside/1-a-1/alice/{name}" for name in (".metadata", "a b/..c", "[1]?#%41*.pt", "ä")]
+            for key in names:
+                store.create(key, b"x")
+            assert [entry.key for entry in store.list(f"{home}/outside")] == sorted(names)
+            assert {store.read(key) for key in names} == {b"x"}
+            for key in (f"{home}/outside/1-a-1/alice/a/../b", f"{home}/outside/.x/alice/a", f"{home}/.x/1-a-1/alice/a"):
+                with refused(UnsafePath):
+                    store.create(key, b"x")
+
+    def test_a_large_file_is_written_from_its_parts_in_place_of_what_was_there(self, store: Store) -> None:
+        """If its parts cannot be had, what was there stays."""
+        store.create("large", b"before")
+
+        def cut() -> Iterator[bytes]:
+            yield CONTENT
+            raise AlreadyExists("the parts end here")
+
+        with refused(AlreadyExists):
+            store.write("large", cut(), 2 * len(CONTENT))
+        assert store.read("large") == b"before"
+        part = CONTENT * (LARGE_BYTES // 4 // len(CONTENT))
+        store.write("large", (part for _ in range(4)), 4 * len(part))
+        assert store.read("large") == part * 4
+        store.write("empty", iter([]), 0)
+        assert store.read("empty") == b""
+        assert [entry.key for entry in store.list()] == ["empty", "large"]
+
+    def test_what_is_in_a_folder_is_adopted_and_cleared_with_it(self, store: Store) -> None:
+        """Nothing else goes; where nothing is, nothing happens."""
+        keys = ["b/outside/1-a-1/x/.f", "b/outside/1-a-1/x/g/h", "b/outside/1-a-10/x/f"]
+        for key in keys:
+            store.create(key, b"x")
+        store.adopt("b/outside/1-a-1/x")
+        store.adopt("b/outside/1-a-2/x")
+        store.clear("b/outside/1-a-2")
+        assert [entry.key for entry in store.list("b")] == sorted(keys)
+        store.clear("b/outside/1-a-1")
+        assert [entry.key for entry in store.list("b")] == keys[2:]
+
     def test_keys_that_could_lead_out_are_refused_by_every_verb(self, store: Store) -> None:
         """They are refused before anything is touched."""
         for key in ("../x", "a/../../x", "/etc/x", "a//b", "a/", ".hidden", "a\0b", "a\\b", "x" * 5000):
@@ -155,6 +197,9 @@ class StoreConformance:
                 partial(store.read_range, key, 0, 1),
                 partial(store.list, key),
                 partial(store.delete, key),
+                partial(store.adopt, key),
+                partial(store.write, key, [], 0),
+                partial(store.clear, key),
             ]
             for verb in verbs:
                 with refused(UnsafePath):

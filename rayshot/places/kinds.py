@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from rayshot.errors import ConfigError
@@ -62,6 +63,21 @@ def _refuse_half_address(text: str) -> None:
 def is_local(store: Store) -> bool:
     """Whether only this machine can reach `store`."""
     return urlsplit(store.url).scheme in {"file", "memory"}
+
+
+def address_of(store: Store, key: str) -> str:
+    """Where programs without rayshot find an object or a folder: a path, or an address without options."""
+    parts = urlsplit(store.url)
+    place = unquote(parts.path) if parts.scheme == "file" else f"{parts.scheme}://{parts.netloc}{parts.path}"
+    return f"{place.rstrip('/')}/{key}"
+
+
+def below(url: str, folder: str) -> str:
+    """The address of a folder in a storage; `folder` has letters and digits. Raises ConfigError."""
+    store = open_store(url)
+    if isinstance(store, ObjectStore):
+        return replace(store.address, prefix=f"{store.address.prefix}/{folder}".lstrip("/")).url
+    return f"{store.url}-{folder}" if store.url.startswith("memory://") else f"{store.url.rstrip('/')}/{folder}"
 
 
 def _folder(rest: str) -> str:

@@ -8,9 +8,10 @@ from the bottom up, because a file is only as durable as the names above it.
 
 import errno
 import os
+import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from rayshot.errors import (
     StoreUnavailable,
     UnsafePath,
 )
-from rayshot.places.store import Data, Entry, buffers, check_key, is_key, prove_create_only, size_bytes
+from rayshot.places.store import Bytes, Data, Entry, check_key, is_key, is_user_file, prove_create_only, size_bytes
 
 TEMPORARY_PREFIX = ".rayshot-"
 TEMPORARY_AGE_MAX_S = 3600.0
@@ -125,6 +126,36 @@ class LocalStore:
                 f"{self.folder} holds files that killed writers left, and they cannot be removed: {error}", url=self.url
             ) from error
 
+    def adopt(self, folder: str) -> None:
+        """See Store.adopt."""
+        path = self._path(folder)
+        try:
+            if path.is_dir():
+                self._adopt(path)
+                self._make_durable(path)
+        except OSError as error:
+            raise _failure(error, path, 0) from error
+
+    def write(self, key: str, parts: Iterable[Bytes], size: int) -> None:
+        """See Store.write."""
+        path = self._path(key)
+        try:
+            self._write_anew(path, parts, replaces=True)
+        except OSError as error:
+            raise _failure(error, path, size) from error
+        _sync_folder(path.parent)
+
+    def clear(self, folder: str) -> None:
+        """See Store.clear."""
+        path = self._path(folder)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise _failure(error, path, 0) from error
+        finally:
+            self._durable = {known for known in self._durable if not known.is_relative_to(path)}
+
     def _path(self, key: str) -> Path:
         """The path of `key`. Raises UnsafePath if a symbolic link leads out of the folder."""
         path = self.folder / check_key(key)
@@ -150,22 +181,42 @@ class LocalStore:
             _sync_folder(folder.parent)
         self._durable.add(folder)
 
-    def _write_anew(self, path: Path, data: Data) -> bool:
+    def _adopt(self, folder: Path) -> None:
+        """Sync all files in `folder` and folders in it, and their names in it."""
+        for item in os.scandir(folder):
+            path = folder / item.name
+            is_folder = item.is_dir(follow_symlinks=False)
+            if not is_key(path.relative_to(self.folder).as_posix()) or not (
+                is_folder or item.is_file(follow_symlinks=False)
+            ):
+                raise UnsafePath(
+                    f"{str(path)!r} is not a regular file, or has a name that rayshot does not take", path=str(path)
+                )
+            if is_folder:
+                self._adopt(path)
+            else:
+                _sync(path, os.O_NOFOLLOW)
+        _sync(folder, os.O_DIRECTORY)
+
+    def _write_anew(self, path: Path, data: Data | Iterable[Bytes], *, replaces: bool = False) -> bool:
         """Write an object, even if its folder was removed since this process made it; see `_write`."""
         try:
-            return self._write(path, data)
+            return self._write(path, data, replaces=replaces)
         except FileNotFoundError:
             if not self.folder.is_dir():  # the store itself is gone, such as one that was unmounted
                 raise
             self._durable.clear()
-            return self._write(path, data)
+            return self._write(path, data, replaces=replaces)
 
-    def _write(self, path: Path, data: Data) -> bool:
+    def _write(self, path: Path, data: Data | Iterable[Bytes], *, replaces: bool) -> bool:
         """Write an object under its real name. Return whether the name was taken already and nothing was written."""
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         self._make_durable(path.parent)
         try:
             _write_synced(temporary, data)
+            if replaces:
+                temporary.replace(path)
+                return False
             return _link(temporary, path)
         finally:
             with suppress(OSError):  # the result above counts; if the file stays, `check` removes it one day
@@ -193,11 +244,13 @@ class LocalStore:
             return
         parent = "" if folder == self.folder else f"{folder.relative_to(self.folder).as_posix()}/"
         for item in os.scandir(folder):
-            if not is_key(item.name):  # hidden, temporary, or put there by somebody else
+            key = parent + item.name
+            if not is_key(key):  # hidden, temporary, or put there by somebody else
                 continue
             if item.is_symlink():
+                if is_user_file(key):  # `adopt` refuses it
+                    continue
                 self._refuse_outside(folder / item.name)
-            key = parent + item.name
             if item.is_dir(follow_symlinks=False):
                 if shallow:
                     yield Entry(f"{key}/", 0, 0.0)
@@ -228,11 +281,12 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _write_synced(path: Path, data: Data) -> None:
+def _write_synced(path: Path, data: Data | Iterable[Bytes]) -> None:
     """Write a new file and wait until the disk has it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        for view in buffers(data):
+        for part in [data] if isinstance(data, bytes | bytearray | memoryview) else data:
+            view = memoryview(part).cast("B")
             written = 0
             while written < view.nbytes:
                 written += os.write(descriptor, view[written:])
@@ -253,16 +307,21 @@ def _link(temporary: Path, path: Path) -> bool:
 def _sync_folder(folder: Path) -> None:
     """Wait until the disk has the names in `folder`. Raises StoreUnavailable, because the names are visible already."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder, os.O_DIRECTORY)
     except OSError as error:
         raise StoreUnavailable(
             f"{folder} could not be synced ({error.strerror}); its newest file may not survive a power loss",
             path=str(folder),
         ) from error
+
+
+def _sync(path: Path, flags: int) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _failure(error: OSError, path: Path, size: int) -> StoreError:

@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rayshot.errors import AlreadyExists, KeyNotFound
-from rayshot.places.store import Data, Entry, buffers, check_key, prove_create_only
+from rayshot.places.store import Bytes, Data, Entry, buffers, check_key, prove_create_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,23 @@ class MemoryStore:
     def check(self) -> None:
         """See Store.check."""
         prove_create_only(self)
+
+    def adopt(self, folder: str) -> None:
+        """See Store.adopt. Nothing but its own verbs writes here."""
+        check_key(folder)
+
+    def write(self, key: str, parts: Iterable[Bytes], size: int) -> None:
+        """See Store.write."""
+        content = b"".join(parts)
+        assert len(content) == size, "the parts have another size"
+        with self._lock:
+            self._objects[check_key(key)] = _Object(content, self._clock())
+
+    def clear(self, folder: str) -> None:
+        """See Store.clear."""
+        start = f"{check_key(folder)}/"
+        with self._lock:
+            self._objects = {key: stored for key, stored in self._objects.items() if not key.startswith(start)}
 
 
 _named: dict[str, MemoryStore] = {}

@@ -8,20 +8,22 @@ late, so AlreadyExists alone proves nothing (see `create_once`).
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import AlreadyExists, KeyNotFound, StoreUnavailable
+from rayshot.errors import AlreadyExists, KeyNotFound, StoreUnavailable, UnsafePath
 from rayshot.places.address import Address, Options
 from rayshot.places.object_failure import failure, is_behind_the_end
-from rayshot.places.store import Data, Entry, buffers, check_key, is_key, prove_create_only, size_bytes
+from rayshot.places.store import Bytes, Data, Entry, buffers, check_key, is_key, prove_create_only, size_bytes
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureStore, ClientConfig, GCSStore, RetryConfig, S3Config, S3Store
 
 PAGE_ENTRIES = 1000
+UPLOAD_BYTES_MIN, UPLOADS_MAX = 16 << 20, 9_000
+"""A large file is sent in requests of so many bytes, and of more if it would take more requests than servers allow."""
 _VARIABLES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 """The prefix of the environment variables that configure the client of each cloud."""
 
@@ -117,6 +119,31 @@ class ObjectStore:
     def check(self) -> None:
         """See Store.check."""
         prove_create_only(self)
+
+    def adopt(self, folder: str) -> None:
+        """See Store.adopt. What an object storage has accepted is durable."""
+        with self._translated(check_key(folder)):
+            for page in self._connected().list(folder, chunk_size=PAGE_ENTRIES):
+                for found in page:
+                    if not is_key(found["path"]):
+                        raise UnsafePath(
+                            f"{self.address.place}/{found['path']!r} has a name that rayshot does not take: give the "
+                            "file another",
+                            path=found["path"],
+                        )
+
+    def write(self, key: str, parts: Iterable[Bytes], size: int) -> None:
+        """See Store.write."""
+        upload_bytes = max(UPLOAD_BYTES_MIN, size // UPLOADS_MAX)
+        with self._translated(check_key(key), size):
+            self._connected().put(key, iter(parts), use_multipart=True, chunk_size=upload_bytes, max_concurrency=2)
+
+    def clear(self, folder: str) -> None:
+        """See Store.clear."""
+        with self._translated(check_key(folder)):
+            client = self._connected()
+            for page in client.list(folder, chunk_size=PAGE_ENTRIES):
+                client.delete([found["path"] for found in page])
 
     def _create_unfenced(self, key: str, data: Data) -> None:
         """Refuse a key that is taken. It cannot see that another writer takes it at the same moment."""

@@ -1,24 +1,30 @@
-"""The six verbs of every store. All guarantees rest on `create`.
+"""The verbs of every store. All guarantees rest on `create`.
 
 A store holds objects under keys. A key is a relative path with `/` between its parts. Objects are written once and
 never change. The store guarantees that an object exists as a whole or not at all, and that only one of many writers of
 the same key wins. Everything else (order, commit, fencing) is built on these two guarantees.
+
+Below `outside/<snapshot>/<actor>/` are files of users, which other programs may write and name. The last three verbs
+are for those.
 """
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from rayshot.errors import AlreadyExists, ConfigError, StoreError, UnsafePath
+from rayshot.format.bounds import is_file_path
 
 KEY_LENGTH_MAX = 1024
 PROBE_PREFIX = "check-"
 """Objects that try out a store have names with this prefix, directly in its root."""
 _PROBE_FIRST, _PROBE_SECOND = b"first", b"second"
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+OUTSIDE = "outside"
+"""A folder of this name has folders of snapshots, these of actors, and these the files of users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +93,43 @@ class Store(Protocol):
     def check(self) -> None:
         """Make the place ready for writing, and prove that it keeps the guarantees above. Raises ConfigError."""
 
+    def adopt(self, folder: str) -> None:
+        """Make durable what other programs wrote into `folder`, at any depth; nothing if it does not exist.
+
+        Raises UnsafePath for what is not a regular file, such as a link or a socket, or cannot have a key.
+        """
+
+    def write(self, key: str, parts: Iterable[Bytes], size: int) -> None:
+        """Write an object of `size` bytes, larger than memory too: durably, as a whole, in place of what was there.
+
+        Several writers of one key must write the same bytes. If `parts` raises, nothing is written.
+        Raises StoreFull and StoreUnavailable.
+        """
+
+    def clear(self, folder: str) -> None:
+        """Remove all that is in `folder`, whatever it is, and the folder. It is not an error if there is none."""
+
 
 def is_key(key: str) -> bool:
     """Whether `key` stays inside every kind of store."""
-    return len(key) <= KEY_LENGTH_MAX and all(_PART.fullmatch(part) for part in key.split("/"))
+    parts = key.split("/")
+    ours = _ours(parts)
+    return (
+        len(key) <= KEY_LENGTH_MAX
+        and all(_PART.fullmatch(part) for part in parts[:ours])
+        and (ours == len(parts) or is_file_path("/".join(parts[ours:])))
+    )
+
+
+def is_user_file(key: str) -> bool:
+    """Whether `key` is that of a file of a user, or of a folder above it."""
+    parts = key.split("/")
+    return _ours(parts) < len(parts)
+
+
+def _ours(parts: Sequence[str]) -> int:
+    """How many parts of a key rayshot has named."""
+    return parts.index(OUTSIDE) + 3 if OUTSIDE in parts[:-3] else len(parts)
 
 
 def check_key(key: str) -> str:

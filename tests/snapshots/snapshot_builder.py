@@ -7,8 +7,9 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, TraceEntry
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Outside, TraceEntry
 from rayshot.format.manifest import BEHIND, Manifest
+from rayshot.format.payloads import pack_payload
 from rayshot.format.pickling import StateCodec, dump_message, dump_state
 from rayshot.keys.encryption import EncryptionKey
 from rayshot.keys.signing import SigningKey
@@ -17,6 +18,7 @@ from rayshot.places.store import Store
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.chunk_writer import LARGE_BYTES_MIN, ChunkWriter
+from rayshot.snapshots.outside import ActorFolder
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.upkeep.deletion import Sweep, delete_snapshot
@@ -76,6 +78,10 @@ class Bank:
     traces: Mapping[str, bytes] = field(default_factory=dict)
     advances: bool = True
     stats: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Actor -> path -> content, of what hooks write for the snapshot."""
+    payload: Any = None
+    root: Store | None = None
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -115,8 +121,14 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
     def blob(ticket: int | None) -> Blob | None:
         return None if ticket is None else blobs[ticket]
 
+    sealed = {name: write_outside(repository, bank, snapshot, name) for name in bank.files}
     actors = [
-        _actor(name, CapturedState(codec, blobs[stream], tuple(blobs[b] for b in buffers)), bank.version)
+        _actor(
+            name,
+            CapturedState(codec, blobs[stream], tuple(blobs[b] for b in buffers)),
+            bank.version,
+            sealed.get(name),
+        )
         for name, (codec, stream, buffers) in states.items()
     ]
     channels = [
@@ -141,6 +153,15 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         traces=tuple(TraceEntry(name, blobs[ticket]) for name, ticket in traces.items()),
         data_key=data_key,
     )
+
+
+def write_outside(repository: Repository, bank: Bank, snapshot: SnapshotId, actor: str) -> Outside:
+    """Write an actor's files, and seal them as its process does."""
+    root = repository.store if bank.root is None else bank.root
+    folder = ActorFolder(root, repository.system, snapshot, actor)
+    for path, content in bank.files[actor].items():
+        root.write(f"{folder.key}/{path}", [content], len(content))
+    return Outside(pack_payload(bank.payload), folder.seal(), None if bank.root is None else bank.root.url)
 
 
 def make_snapshot(
@@ -187,7 +208,7 @@ def _add_parts(writer: ChunkWriter, flow: Flow) -> tuple[int | None, int | None]
     )
 
 
-def _actor(name: str, state: CapturedState | None, version: int = 1) -> ActorEntry:
+def _actor(name: str, state: CapturedState | None, version: int = 1, outside: Outside | None = None) -> ActorEntry:
     return ActorEntry(
         name=name,
         class_module="bank",
@@ -198,6 +219,7 @@ def _actor(name: str, state: CapturedState | None, version: int = 1) -> ActorEnt
         methods=("deposit", "read", "transfer"),
         state=state,
         version=version,
+        outside=outside,
     )
 
 
