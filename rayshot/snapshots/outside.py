@@ -11,9 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from blake3 import blake3
-
 from rayshot.errors import ConfigError, CorruptFile, KeyNotFound, MissingFile, StoreError, StoreUnavailable, UnsafePath
+from rayshot.format.chunks import new_hasher
 from rayshot.format.entries import OutsideFile
 from rayshot.format.entry_checks import check_files
 from rayshot.format.manifest import Manifest
@@ -138,7 +137,7 @@ class ActorFolder:
 
     def proved(self, file: OutsideFile) -> Iterator[bytes]:
         """The bytes of a file, in parts. Raises CorruptFile behind the last one if they do not fit the digest."""
-        hasher = blake3()
+        hasher = new_hasher()
         for part in self._parts(file):
             hasher.update(part)
             yield part
@@ -146,7 +145,7 @@ class ActorFolder:
             raise self._corrupt(file, "does not fit its digest")
 
     def _digested(self, file: OutsideFile) -> OutsideFile:
-        hasher = blake3()
+        hasher = new_hasher()
         for part in self._parts(file):
             hasher.update(part)
         return OutsideFile(file.path, file.size, hasher.hexdigest())
