@@ -340,6 +340,40 @@ class SnapshotAborted(RayshotError):
     """A snapshot ended without a commit; `evidence["reason"]` is the value of an AbortReason."""
 
 
+class OutsideFailed(SnapshotAborted):
+    """An actor's `on_snapshot`, or the function that it returned, raised or gave what no manifest can hold."""
+
+
+# What an actor's class fixes outside does not fit its state; trying again will not help. ---------------------------
+
+
+class OutsideConflict(RayshotError):
+    """What is outside, such as a table or an engine, does not fit the actor's state: a person must decide.
+
+    A class may raise it in its hooks. Then the system stops, or the restore fails; any other error is tried again.
+    """
+
+
+class SinkAhead(OutsideConflict):
+    """More is published at a sink's resource than the snapshot knows; `outside="again"` goes on all the same."""
+
+
+class SinkBehind(OutsideConflict):
+    """A sink's resource lacks what was published there: it was emptied, or came back from a backup."""
+
+
+class SinkTaken(OutsideConflict):
+    """Another storage's system has the sink's resource; `takeover=True` takes it away from there."""
+
+
+class SinkFenced(OutsideConflict):
+    """A later life of the system has the sink's resource, so this one must stop."""
+
+
+class SinkRefused(OutsideConflict):
+    """A row does not fit the sink's resource, and never will; `evidence` has sink, sequence and row."""
+
+
 # The system is down; restore it. ----------------------------------------------------------------------------------
 
 
