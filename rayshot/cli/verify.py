@@ -76,7 +76,8 @@ def verify(
     """Prove one snapshot from its bytes.
 
     Without an option it reads only the manifest: that it is what was committed, its signature, and the cut equation
-    on its counters. A listing shows that every chunk exists with its size.
+    on its counters. A listing shows that every chunk exists with its size, and every file that an actor wrote for it
+    outside; if nothing can be seen where those are, it says so, which is not an error.
 
     With --read-data it proves every byte, message and state, with code that shares nothing with the writer. Traces
     prove more: the vector clocks, and that the snapshot is a state on a possible course of events (Theorem 1).
@@ -135,11 +136,12 @@ def _bar(found: Snapshot, subset: Portion | None, *, read_data: bool) -> Iterato
         yield lambda _size: None
         return
     try:
-        chunks = found.manifest.chunks
+        chunks, files = found.manifest.chunks, [file for folder in found.outside_folders for file in folder.files]
     except RayshotError:  # the verification reports it
         yield lambda _size: None
         return
     total = sum(chunk.stored_size for chunk in (subset.of(chunks) if subset else chunks))
+    total += sum(file.size for file in (subset.of(files) if subset else files))
     columns = TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
     with Bar(*columns, console=terminal, transient=True) as bar:
         task = bar.add_task("reading", total=total)

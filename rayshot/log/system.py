@@ -12,11 +12,14 @@ from rayshot.log.log import CommitLog
 from rayshot.log.lost_log import find_copied, find_written, log_lost
 from rayshot.log.records import RECORD_BYTES_MAX
 from rayshot.places.calls import create_once
+from rayshot.places.kinds import below
 from rayshot.places.store import Store
 from rayshot.protocol.identity import NAME_LENGTH_MAX, check_name
 
 STORAGE_FORMAT = 1
 FORMAT_BYTES_MAX = 4096
+RUN_DIGITS = 16
+"""So many digits of a run name its folder below a root of outside files."""
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 
 
@@ -48,6 +51,14 @@ def run_of(store: Store, name: str) -> str:
     StoreError.
     """
     return digest(store.read_range(log_key(name, 0), 0, RECORD_BYTES_MAX))
+
+
+def root_of_run(store: Store, name: str, address: str) -> str:
+    """The address of the folder for the system's outside files below `address`, which other storages may use as well.
+
+    Raises ConfigError for an address that cannot be used; and as `run_of`.
+    """
+    return below(address, run_of(store, name)[:RUN_DIGITS])
 
 
 def make_system(store: Store, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from rayshot.format.entries import ActorEntry, ChannelEntry
 from rayshot.format.manifest import Manifest
+from rayshot.format.payloads import read_payload
 from rayshot.inert.likeness import alike
 from rayshot.inert.redaction import shown, shown_calls, shown_timers
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -14,7 +15,7 @@ from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.relation import Relation, require_comparable
 from rayshot.snapshots.state import RecordedState
 
-CALLS, TIMERS = "(calls)", "(timers)"
+CALLS, TIMERS, PAYLOAD, FILES = "(calls)", "(timers)", "(payload)", "(files)"
 WHOLE_STATE = "(state)"
 """Stands for the attribute if a state is not a dict of attributes."""
 
@@ -33,7 +34,8 @@ ABSENT = _Absent()
 class ValueChange:
     """One value of an actor, before and after; ABSENT if it was missing.
 
-    `name` is an attribute of the state, or one of "(state)", "(class)", "(status)", "(calls)", "(timers)".
+    `name` is an attribute of the state, or one of "(state)", "(class)", "(status)", "(calls)", "(timers)", and of what
+    the actor fixed outside "(payload)" and "(files)", a dict of paths with sizes and digests.
     """
 
     name: str
@@ -128,7 +130,7 @@ def actor_changes(
 
     Nothing is read where both have the same stretches of the same chunks; raises what reading raises.
     """
-    for name, look in (("(class)", _class_of), ("(status)", _status_of)):
+    for name, look in (("(class)", _class_of), ("(status)", _status_of), (PAYLOAD, _payload_of), (FILES, _files_of)):
         one, other = look(before), look(after)
         if one != other:
             yield ValueChange(name, one, other)
@@ -143,6 +145,16 @@ def _class_of(actor: ActorEntry | None) -> Any:
 
 def _status_of(actor: ActorEntry | None) -> Any:
     return ABSENT if actor is None else actor.status
+
+
+def _payload_of(actor: ActorEntry | None) -> Any:
+    return ABSENT if actor is None or actor.outside is None else read_payload(actor.outside.payload)
+
+
+def _files_of(actor: ActorEntry | None) -> Any:
+    if actor is None or actor.outside is None:
+        return ABSENT
+    return {file.path: (file.size, file.digest) for file in actor.outside.files}
 
 
 def _flat(actor: ActorEntry | None, snapshot: Comparable) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """From COMMIT records to their manifests, the proof that they belong together, and the chunks that they need."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from rayshot.errors import (
     BadManifest,
@@ -98,8 +99,15 @@ def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> Non
         )
 
 
+class _Named(NamedTuple):
+    """What a manifest names: chunks by their keys in the folder of chunks, and the roots of outside files."""
+
+    chunks: frozenset[str]
+    roots: frozenset[str | None]
+
+
 class Reachable:
-    """Reads manifests of one system. It remembers their chunks, because manifests never change.
+    """Reads manifests of one system. It remembers what they name, because manifests never change.
 
     `keys` decrypt them; None means the environment's keys. Its methods raise EncryptionKeyNeeded if a key is missing;
     then nothing may be removed.
@@ -109,23 +117,36 @@ class Reachable:
         self._encryption_keys = keys
         self._store = store
         self._system = system
-        self._chunks: dict[CommitRecord, frozenset[str]] = {}
+        self._named: dict[CommitRecord, _Named] = {}
 
     def chunks(self, record: CommitRecord) -> frozenset[str] | None:
         """The keys in the system's chunk folder that a snapshot needs; None if its manifest cannot be read.
 
         A copy has a folder of its own and needs no other objects, so its manifest is not read.
         """
+        named = self._read(record)
+        return None if named is None else named.chunks
+
+    def roots(self, record: CommitRecord) -> frozenset[str | None]:
+        """Below which addresses a snapshot has outside files, None for the storage; empty as far as is not known.
+
+        A copy has them in its own folder.
+        """
+        named = self._read(record)
+        return frozenset() if named is None else named.roots
+
+    def _read(self, record: CommitRecord) -> _Named | None:
         if record.folder:
-            return frozenset()
-        known = self._chunks.get(record)
+            return _Named(frozenset(), frozenset())
+        known = self._named.get(record)
         if known is None:
             try:
                 _, manifest = read_sealed(self._store, self._system, record, self._encryption_keys)
             except (Damaged, Untrusted, NotFound):
                 return None
-            known = frozenset(chunk.key for chunk in manifest.chunks)
-            self._chunks[record] = known
+            roots = {actor.outside.root for actor in manifest.actors if actor.outside is not None}
+            known = _Named(frozenset(chunk.key for chunk in manifest.chunks), frozenset(roots))
+            self._named[record] = known
         return known
 
     def all_chunks(self, records: Iterable[CommitRecord]) -> tuple[frozenset[str], tuple[SnapshotId, ...]]:
@@ -137,4 +158,4 @@ class Reachable:
 
     def forget(self, record: CommitRecord) -> None:
         """Forget a removed snapshot."""
-        self._chunks.pop(record, None)
+        self._named.pop(record, None)

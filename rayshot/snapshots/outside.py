@@ -44,6 +44,8 @@ class ActorFolder:
     def __init__(
         self, root: Store | str, home: str, snapshot: SnapshotId, actor: str, files: Sequence[OutsideFile] = ()
     ) -> None:
+        self.root = root if isinstance(root, str) else root.url
+        """The address of the store with the files."""
         self._root = root
         self.key = f"{inside(home, outside_folder(snapshot))}/{actor_folder(actor)}"
         self.actor = actor
@@ -118,22 +120,23 @@ class ActorFolder:
                 raise self._corrupt(file, f"has {size:,} bytes instead of {file.size:,}")
 
     def verify(
-        self, files: Iterable[OutsideFile] | None = None, progress: Callable[[int], None] = lambda _: None
+        self, files: Iterable[OutsideFile] | None = None, progress: Callable[[int], None] = lambda _size: None
     ) -> None:
-        """Compare names, sizes and digests with the manifest; of these files only, if given.
+        """Compare names, sizes and digests with the manifest; digests of these files only, if given.
 
-        Raises MissingFile, CorruptFile. `progress` is called with the bytes of each file that was read.
+        `progress` is called with the bytes of each part that was read, from several threads.
+        Raises MissingFile, CorruptFile.
         """
         self.check()
         chosen = self.files if files is None else tuple(files)
 
         def prove(file: OutsideFile) -> None:
-            for _ in self.proved(file):
-                pass
+            for part in self.proved(file):
+                progress(len(part))
 
         with several_at_once(len(chosen), "rayshot-verify", AT_ONCE) as each:
-            for file, _ in zip(chosen, each(prove, chosen), strict=True):
-                progress(file.size)
+            for _ in each(prove, chosen):
+                pass
 
     def proved(self, file: OutsideFile) -> Iterator[bytes]:
         """The bytes of a file, in parts. Raises CorruptFile behind the last one if they do not fit the digest."""

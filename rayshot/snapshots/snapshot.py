@@ -26,6 +26,7 @@ from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.chunk_reader import ChunkReader
 from rayshot.snapshots.diff import SnapshotDiff, compare
 from rayshot.snapshots.manifests import read_sealed
+from rayshot.snapshots.outside import ActorFolder, OutsideInfo, outside_folders, outside_infos
 from rayshot.snapshots.relation import Relation, relate, some_of
 from rayshot.snapshots.state import ActorInfo, RecordedState, captured_bytes, read_captured
 from rayshot.snapshots.verification import (
@@ -161,6 +162,16 @@ class Snapshot:
         states = (ChannelState(entry, self._reader) for entry in self.manifest.channels)
         return MappingProxyType({state.channel: state for state in states})
 
+    @cached_property
+    def outside(self) -> Mapping[str, OutsideInfo]:
+        """By actor, what its class fixed outside for this snapshot: payload, files, and where they are. Reads none."""
+        return MappingProxyType(outside_infos(self._store, self.system, self.record, self.manifest))
+
+    @property
+    def outside_folders(self) -> list[ActorFolder]:
+        """Internal: the folders of `outside`, to read and compare their files."""
+        return outside_folders(self._store, self.system, self.record, self.manifest)
+
     def states(self) -> dict[str, Any]:
         """Read the state of every actor that has one, by name. Objects of unknown classes come as inert records."""
         return {name: self.state(name) for name, actor in self._entries.items() if actor.state is not None}
@@ -234,22 +245,32 @@ class Snapshot:
 
     def examine(self, keys: Iterable[Prover] | None = None, progress: Progress = lambda _size: None) -> Verification:
         """Internal: as `verify`, but report damage instead of raising it. `progress` is called for each chunk."""
-        return self._judge(keys, lambda: examine(self.manifest, self.channels.values(), self._reader, progress))
+        return self._judge(
+            keys, lambda: examine(self.manifest, self.channels.values(), self._reader, self.outside_folders, progress)
+        )
 
     def survey(
         self,
         keys: Iterable[Prover] | None = None,
         part: Portion | None = None,
         progress: Progress = lambda _size: None,
+        *,
+        reads_files: bool = True,
     ) -> Verification:
         """Internal: as `examine`, without reading the data: a listing shows that all chunks exist with their sizes.
 
         Args:
             keys: as for `verify`.
-            part: these chunks are read and compared with their digests.
-            progress: called for each chunk that was read.
+            part: these chunks are read and compared with their digests, and these files of `outside`.
+            progress: called for what was read.
+            reads_files: without it, of files only the sizes are compared.
         """
-        return self._judge(keys, lambda: survey(self.manifest, self._store, self.folder, self._reader, part, progress))
+
+        def look() -> Iterable[Check]:
+            where = self._store, self.folder, self._reader, self.outside_folders
+            return survey(self.manifest, *where, part, progress, reads_files=reads_files)
+
+        return self._judge(keys, look)
 
     def _judge(self, keys: Iterable[Prover] | None, look: Callable[[], Iterable[Check]]) -> Verification:
         reading = run_check("manifest", self._describe)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol, TypeVar
 
 from rayshot.errors import (
     BadSignature,
@@ -24,11 +25,20 @@ from rayshot.log.layout import chunk_folder, inside
 from rayshot.places.store import Store
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.chunk_reader import ChunkReader
+from rayshot.snapshots.outside import ActorFolder
 from rayshot.snapshots.state import read_captured
 
 PARTS_MAX = 1_000_000
 Progress = Callable[[int], None]
-"""Called for each chunk that was read, with its stored bytes."""
+"""Called for each chunk and each part of an outside file that was read, with its stored bytes."""
+
+
+class _Digested(Protocol):
+    @property
+    def digest(self) -> str: ...
+
+
+D = TypeVar("D", bound=_Digested)
 
 
 class Trust(Enum):
@@ -83,9 +93,9 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Part `number` of `count` parts of a snapshot's chunks, counted from 1. A chunk's digest decides its part.
+    """Part `number` of `count` parts of a snapshot's chunks and files, counted from 1. The digest decides the part.
 
-    So all parts together are all chunks, in every process and at every time.
+    So all parts together are all of them, in every process and at every time.
     """
 
     number: int
@@ -95,9 +105,9 @@ class Portion:
         if not 1 <= self.number <= self.count <= PARTS_MAX:
             raise ConfigError(f"part {self.number} of {self.count}: give n/t with 1 <= n <= t <= {PARTS_MAX:,}")
 
-    def of(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """The chunks of this part, in their order."""
-        return [chunk for chunk in chunks if int(chunk.digest[:16], 16) % self.count == self.number - 1]
+    def of(self, several: Iterable[D]) -> list[D]:
+        """The chunks or files of this part, in their order."""
+        return [one for one in several if int(one.digest[:16], 16) % self.count == self.number - 1]
 
 
 WHOLE = Portion(1, 1)
@@ -107,6 +117,7 @@ def examine(
     manifest: Manifest,
     channels: Iterable[ChannelState],
     reader: ChunkReader,
+    folders: Sequence[ActorFolder],
     progress: Progress = lambda _size: None,
 ) -> tuple[Check, ...]:
     """Check the chunks, cut equation and states of a manifest. It raises StoreErrors, and returns damage."""
@@ -115,15 +126,24 @@ def examine(
         run_check("chunks", lambda: _chunks(manifest.chunks, reader, progress)),
         run_check("cut", lambda: _cut(several)),
         run_check("states", lambda: _states(manifest, reader)),
+        *_check_outside(manifest, folders, WHOLE, progress),
     )
 
 
 def survey(
-    manifest: Manifest, store: Store, folder: str, reader: ChunkReader, part: Portion | None, progress: Progress
+    manifest: Manifest,
+    store: Store,
+    folder: str,
+    reader: ChunkReader,
+    folders: Sequence[ActorFolder],
+    part: Portion | None,
+    progress: Progress,
+    *,
+    reads_files: bool,
 ) -> list[Check]:
     """Check without reading all data: presence and sizes in `folder` by a listing, the cut by its counters.
 
-    It reads the chunks of a `part` and compares them with their digests.
+    It reads the chunks of a `part` and compares them with their digests; outside files of it, if it `reads_files`.
     """
     checks = [
         run_check("presence", lambda: _presence(manifest, store, folder)),
@@ -132,7 +152,7 @@ def survey(
     if part is not None:
         chosen = part.of(manifest.chunks)
         checks.append(run_check(f"part {part.number} of {part.count}", lambda: _chunks(chosen, reader, progress)))
-    return checks
+    return [*checks, *_check_outside(manifest, folders, part if reads_files else None, progress)]
 
 
 def run_check(name: str, prove: Callable[[], str]) -> Check:
@@ -203,6 +223,37 @@ def _states(manifest: Manifest, reader: ChunkReader) -> str:
     for state in states:
         read_captured(state, reader)
     return f"{_count(len(states), 'state')} can be read"
+
+
+def _check_outside(
+    manifest: Manifest, folders: Sequence[ActorFolder], part: Portion | None, progress: Progress
+) -> list[Check]:
+    """Compare outside files with the manifest, those that can be seen; nothing if the snapshot has none."""
+    return [run_check("outside", lambda: _outside(manifest, folders, part, progress))] if folders else []
+
+
+def _outside(manifest: Manifest, folders: Sequence[ActorFolder], part: Portion | None, progress: Progress) -> str:
+    filled = [folder for folder in folders if folder.files]
+    seen = {folder.root: folder.is_seen for folder in filled}
+    there, proved = [folder for folder in filled if seen[folder.root]], 0
+    for folder in there:
+        chosen = [] if part is None else part.of(folder.files)
+        folder.verify(chosen, progress)
+        proved += len(chosen)
+    parts = [_count(len(folders), "payload")]
+    if there:
+        how = "unread" if part is None else f"{proved:,} of them read and fit their digests"
+        plain = ", not encrypted" if manifest.data_key is not None else ""
+        parts.append(f"{_files(there)} are there, {how}{plain}")
+    for root in [root for root, is_seen in seen.items() if not is_seen]:
+        lost = [folder for folder in filled if folder.root == root]
+        parts.append(f"not seen: {_files(lost)}, as nothing is in {root} from here")
+    return "; ".join(parts)
+
+
+def _files(folders: Sequence[ActorFolder]) -> str:
+    size = sum(folder.size_bytes for folder in folders)
+    return f"{_count(sum(len(folder.files) for folder in folders), 'file')} with {_count(size, 'byte')}"
 
 
 def _count(number: int, noun: str) -> str:

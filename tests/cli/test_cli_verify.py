@@ -205,7 +205,7 @@ def test_verify_of_damage_says_which_check_failed(tmp_path: Path) -> None:
 @pytest.mark.acceptance("G6")
 def test_a_snapshot_of_a_newer_rayshot_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
-        newer.setattr("rayshot.format.manifest.FORMAT_VERSION", 2)
+        newer.setattr("rayshot.format.manifest.FORMAT_VERSION", 3)
         bank_at(tmp_path, Bank())
     for more in ([], ["--subset", "1/1"]):
         result = run("verify", tmp_path, *more, columns=200)

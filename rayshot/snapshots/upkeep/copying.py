@@ -1,17 +1,18 @@
 """Copies a whole snapshot from one store to another, so that it can be restored from there.
 
-Theory of operation. The copy has a folder of its own under the destination's `copies/`: the sealed manifest and every
-chunk, byte for byte. So the signature stays valid, and the copy shares no bytes with other snapshots. An interrupted
-copy goes on with the files in its folder, no matter who wrote them, because each chunk is proved by its digest before
-it is written or when it is found there. The cut equation is checked before the first write. An empty log gets a record
-first, because a log without records beside a copy would look lost. The COPY record comes last: it makes the copy
-visible as a whole. If a copy pauses for too long, garbage collection gives it up and says so in the log; then the next
-attempt has another folder (see docs/design/0015-copies-keep-their-seal.md).
+Theory of operation. The copy has a folder of its own under the destination's `copies/`: the sealed manifest, every
+chunk and every file that hooks wrote for the snapshot, byte for byte. So the signature stays valid, and the copy shares
+no bytes with other snapshots. An interrupted copy goes on with the files in its folder, no matter who wrote them,
+because each chunk and file is proved by its digest before it is written or when it is found there. The cut equation is
+checked before the first write. An empty log gets a record first, because a log without records beside a copy would look
+lost. The COPY record comes last: it makes the copy visible as a whole. If a copy pauses for long, garbage collection
+gives it up and says so in the log; then the next attempt has another folder (see
+docs/design/0015-copies-keep-their-seal.md).
 """
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from rayshot.errors import (
@@ -27,7 +28,7 @@ from rayshot.errors import (
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest, expand
 from rayshot.format.encryption import decrypt_chunk
-from rayshot.format.entries import Chunk
+from rayshot.format.entries import Chunk, OutsideFile
 from rayshot.format.envelope import verify
 from rayshot.keys.signing import Prover
 from rayshot.log.history import History
@@ -41,6 +42,7 @@ from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import Storage
 from rayshot.snapshots.leases import reading
+from rayshot.snapshots.outside import ActorFolder
 from rayshot.snapshots.snapshot import Snapshot
 
 WORKERS = 8
@@ -61,9 +63,9 @@ def copy(
 ) -> Snapshot:
     """Copy a snapshot to another storage, proving it on the way: `rayshot.copy("./shots", "s3://bucket/backup")`.
 
-    The copy does not need the source. It keeps the id, label and signature, and readers find it at the destination like
-    any other snapshot. Retention never deletes it. A second copy of the same snapshot does nothing; an interrupted copy
-    goes on.
+    The copy does not need the source, and has all files that hooks wrote for the snapshot. It keeps the id, label and
+    signature, and readers find it at the destination like any other snapshot. Retention never deletes it. A second copy
+    of the same snapshot does nothing; an interrupted copy goes on.
 
     Args:
         source: the address of a storage.
@@ -126,6 +128,8 @@ class _Copy:
         self._snapshot = snapshot
         self._log = log
         self._progress = progress
+        self._done = 0
+        self._total = snapshot.size_bytes + sum(folder.size_bytes for folder in snapshot.outside_folders)
         self._attempt = log.history.attempt(snapshot.id)
         self._name = f"{copy_folder(snapshot.id, self._attempt)}/{manifest_name(snapshot.id)}"
         self._folder = inside(snapshot.system, copy_folder(snapshot.id, self._attempt))
@@ -133,7 +137,9 @@ class _Copy:
     def run(self) -> CommitRecord:
         """Write the missing objects, then the COPY record."""
         envelope = self._envelope()
-        self._copy_chunks(frozenset(entry.key for entry in self._destination.list(self._folder)))
+        present = {entry.key: entry.size for entry in self._destination.list(self._folder)}
+        self._copy_chunks(present)
+        self._copy_files(present)
         create_once(self._destination, inside(self._snapshot.system, self._name), envelope)
         written = self._log.append_next(self._record)
         if isinstance(written, CopyRecord):
@@ -148,11 +154,9 @@ class _Copy:
             raise BadManifest(f"the manifest of {self._snapshot.id} changed during the copy; nothing was copied")
         return data
 
-    def _copy_chunks(self, present: frozenset[str]) -> None:
+    def _copy_chunks(self, present: Mapping[str, int]) -> None:
         chunks = self._snapshot.manifest.chunks
-        total = sum(chunk.stored_size for chunk in chunks)
-        done = 0
-        self._progress("copying", done, total)
+        self._add(0)
 
         def work(chunk: Chunk) -> int:
             there = inside(self._folder, chunk.key) in present
@@ -160,8 +164,37 @@ class _Copy:
 
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="rayshot-copy") as pool:
             for size in _bounded(pool, work, chunks):
-                done += size
-                self._progress("copying", done, total)
+                self._add(size)
+
+    def _copy_files(self, present: Mapping[str, int]) -> None:
+        """Copy what hooks wrote, one file after the other, as each may be larger than all chunks."""
+        for folder in self._snapshot.outside_folders:
+            folder.check()
+            there = ActorFolder(self._destination, self._folder, self._snapshot.id, folder.actor, folder.files)
+            for file in folder.files:
+                key = f"{there.key}/{file.path}"
+                if present.get(key) != file.size or not self._is_proved(there, file):
+                    self._destination.write(key, map(self._counted, folder.proved(file)), file.size)
+
+    def _is_proved(self, there: ActorFolder, file: OutsideFile) -> bool:
+        """Whether an interrupted copy has left this file whole. Otherwise it is written again: no other bytes fit."""
+        read = 0
+        try:
+            for part in there.proved(file):
+                read += len(part)
+                self._add(len(part))
+        except Damaged:
+            self._add(-read)
+            return False
+        return True
+
+    def _counted(self, part: bytes) -> bytes:
+        self._add(len(part))
+        return part
+
+    def _add(self, size: int) -> None:
+        self._done += size
+        self._progress("copying", self._done, self._total)
 
     def _prove_chunk(self, chunk: Chunk) -> int:
         """Prove a chunk of an interrupted copy. It is not replaced, because another copy may just have proved it."""

@@ -2,25 +2,30 @@
 
 A DELETE record comes first, so that no reader begins with a snapshot whose bytes will go. Then a sweep looks for
 snapshots being written (intents) and readers (leases) that need these bytes; they read the log after they announce
-themselves. A manifest goes last, so that the next sweep finds and finishes an interrupted one.
+themselves. A manifest goes last, so that the next sweep finds and finishes an interrupted one. Files that hooks wrote
+below another root go too. If that root does not answer, they stay: `gc` removes them later, if it is told the root.
 """
 
+import logging
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rayshot.errors import SnapshotNotFound
+from rayshot.errors import ConfigError, SnapshotNotFound, StoreError, UnsafePath
 from rayshot.keys.encryption import EncryptionKey
 from rayshot.log.history import History
-from rayshot.log.layout import copies_folder, inside, manifest_folder
+from rayshot.log.layout import copies_folder, inside, manifest_folder, outside_folder
 from rayshot.log.log import CommitLog
 from rayshot.log.records import CommitRecord, CopyRecord
+from rayshot.places.kinds import open_store
 from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.catalog import SystemView
 from rayshot.snapshots.intents import leased_bases, remove_intent, written_under
 from rayshot.snapshots.leases import leased_by_readers
 from rayshot.snapshots.manifests import Reachable
+
+_log = logging.getLogger("rayshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,21 @@ class Sweeper:
             keys: Iterable[str] = written_under(self._store, self._system, record.snapshot) if named is None else named
             for key in sorted(set(keys) - protected):
                 self._store.delete(inside(self._system, key))
+            self._clear_outside(record, frozenset({None}) if named is None else self._reachable.roots(record))
             remove_intent(self._store, self._system, record.snapshot)
             self._store.delete(inside(self._system, record.manifest_key))
         self._reachable.forget(record)
+
+    def _clear_outside(self, record: CommitRecord, roots: frozenset[str | None]) -> None:
+        folder = inside(self._system, outside_folder(record.snapshot))
+        for root in roots:
+            if root is None:
+                self._store.clear(folder)
+                continue
+            try:
+                open_store(root).clear(folder)
+            except (ConfigError, StoreError, UnsafePath) as error:
+                _log.warning("files of the deleted snapshot %s stay in %s: %s", record.snapshot, root, error)
 
 
 def delete_snapshot(

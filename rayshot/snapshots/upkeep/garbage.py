@@ -9,10 +9,13 @@ Still, a collection deletes in two passes, because a mistake here costs data. A 
 unreachable (marks). It deletes only objects that an earlier pass marked too, and that are old by the store's own clock.
 An old intent protects what was written under it until an EXPIRE record in the log ends it. After that a late COMMIT is
 void, and its writer learns that. A pass that dies leaves marks and unreachable objects for the next pass, nothing else.
+
+Files that hooks of actors wrote go with the folder of their snapshot, whose name says enough: no manifest has to be
+read. Those of an aborted snapshot stay until its EXPIRE record, as the answer to its COMMIT may have been lost.
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,12 +31,13 @@ from rayshot.log.log import CommitLog
 from rayshot.log.lost_log import log_lost
 from rayshot.log.marks import CLOCK_AGE_MAX_S, CLOCK_SUFFIX, GARBAGE_FOLDER, Kind, Marks, store_now
 from rayshot.log.records import CommitRecord, CopyRecord, ExpireRecord
-from rayshot.log.system import open_system
+from rayshot.log.system import open_system, root_of_run
 from rayshot.places.store import PROBE_PREFIX, Entry, Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.intents import Intent, open_intents, read_intent
 from rayshot.snapshots.leases import Lease, leases
 from rayshot.snapshots.manifests import Reachable
+from rayshot.snapshots.upkeep.outside_folders import SnapshotFolder, outside_folders
 
 MIN_AGE_S = 3600.0
 MARKS_MAX = 500_000
@@ -48,7 +52,7 @@ def _check_keys(value: Any, what: str) -> frozenset[str]:
 
 UNREACHABLE = Kind("marks", GARBAGE_FOLDER, {"keys": _check_keys}, bytes_max=1 << 30)
 _FOLDERS = ("manifests", "chunks", "intents", "copies", "leases", "log")
-_ORDER = ("copies", "chunks", "manifests", "leases", "probes", "intents")
+_ORDER = ("copies", "chunks", "outside", "manifests", "leases", "probes", "intents")
 """The order of deletion: an intent goes when nothing that was written under it is left."""
 
 Progress = Callable[[str, int, int], None]
@@ -57,7 +61,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Tally:
-    """Objects of one kind, and their bytes."""
+    """Objects of one kind, or folders of snapshots with outside files, and their bytes."""
 
     objects: int = 0
     bytes: int = 0
@@ -105,6 +109,7 @@ def collect(
     *,
     min_age_s: float = MIN_AGE_S,
     dry_run: bool = False,
+    outside: str | None = None,
     progress: Progress = lambda *_: None,
 ) -> Collection:
     """Make one pass: mark unreachable objects, and delete objects that an earlier pass marked and that are old.
@@ -117,6 +122,9 @@ def collect(
         min_age_s: younger objects stay, in seconds by the store's clock. At least the time-out of every snapshot that
             is being written.
         dry_run: count only; mark, expire and delete nothing.
+        outside: where the system's hooks write files, if not in the storage: the address given to `init`. Without it,
+            files elsewhere go only if the log says that their snapshot was deleted or given up, and a manifest that is
+            still there names the place.
         progress: called with the progress.
 
     Raises:
@@ -125,14 +133,20 @@ def collect(
         SystemNotFound, FormatTooNew, BadManifest, StoreError.
     """
     open_system(store, system)
-    return _Pass(store, system, min_age_s, progress, dry_run=dry_run).run()
+    root = None if outside is None else root_of_run(store, system, outside)
+    return _Pass(store, system, min_age_s, root, progress, dry_run=dry_run).run()
 
 
 class _Pass:
-    def __init__(self, store: Store, system: str, min_age_s: float, progress: Progress, *, dry_run: bool) -> None:
+    def __init__(
+        self, store: Store, system: str, min_age_s: float, root: str | None, progress: Progress, *, dry_run: bool
+    ) -> None:
         self._store = store
         self._system = system
         self._min_age_s = min_age_s
+        self._root = root
+        self._outside: dict[str, SnapshotFolder] = {}
+        """By the keys of their entries."""
         self._dry_run = dry_run
         self._progress = progress
         self._log = CommitLog(store, system)
@@ -148,6 +162,7 @@ class _Pass:
         listed = self._listed()
         probes = [entry for entry in store.list(shallow=True) if entry.key.startswith(PROBE_PREFIX)]
         marks = [entry for entry in self._marks.listed() if not entry.key.endswith(CLOCK_SUFFIX)]
+        self._outside = {folder.entry.key: folder for folder in self._outside_folders(listed)}
         marked_before = frozenset[str]().union(*map(self._read_marks, marks))
         before = dict(self._log.refresh().retained)
         _check_logged(store, system, listed, self._log.history, self._log.next_position)
@@ -158,11 +173,16 @@ class _Pass:
         self._expire(listed, intents, now)
         needed = self._needed(before, intents, held, now)
         garbage = [("probes", probe) for probe in probes]
-        for folder, entry in listed:
-            if needed.keeps(folder, entry.key.removeprefix(f"{system}/")):
-                self._group(folder).kept.add(entry)
+        for kind, entry in listed:
+            if needed.keeps(kind, entry.key.removeprefix(f"{system}/")):
+                self._group(kind).kept.add(entry)
             else:
-                garbage.append((folder, entry))
+                garbage.append((kind, entry))
+        for folder in self._outside.values():
+            if needed.keeps_outside(folder):
+                self._group("outside").kept.add(folder.entry)
+            else:
+                garbage.append(("outside", folder.entry))
         doomed = self._judge(garbage, marked_before, now)
         if not self._dry_run:
             self._write_marks([entry.key for _, entry in garbage][:MARKS_MAX])
@@ -184,6 +204,13 @@ class _Pass:
                     self._progress("listing", len(found), 0)
         return found
 
+    def _outside_folders(self, listed: list[tuple[str, Entry]]) -> Iterator[SnapshotFolder]:
+        history, there = self._log.history, {entry.key for _, entry in listed}
+        records = [*history.retained.values(), *history.deleted.values()]
+        found = (record for record in records if inside(self._system, record.manifest_key) in there)
+        roots = {root for record in found for root in self._reachable.roots(record)}
+        return outside_folders(self._store, self._system, self._root, roots)
+
     def _check_age(self, intents: dict[SnapshotId, Intent]) -> None:
         for snapshot, intent in intents.items():
             if intent.timeout_s > self._min_age_s:
@@ -202,7 +229,8 @@ class _Pass:
         old = {k for k, intent in intents.items() if now - intent.announced_at >= self._min_age_s}
         abandoned = self._abandoned(listed, history, set(intents), now)
         stalled = self._stalled_copies(listed, history, now)
-        for snapshot in sorted(old | abandoned | stalled):
+        aborted = self._aborted(history, set(intents), now)
+        for snapshot in sorted(old | abandoned | stalled | aborted):
             intents.pop(snapshot, None)
             if self._dry_run or self._log.append_next(_expiry(snapshot, history.attempt(snapshot))) is not None:
                 self._expired.append(snapshot)
@@ -226,6 +254,18 @@ class _Pass:
             and snapshot.incarnation == history.incarnation
             and snapshot not in still_open
             and not history.is_over(snapshot)
+        }
+
+    def _aborted(self, history: History, still_open: set[SnapshotId], now: float) -> set[SnapshotId]:
+        """Snapshots of the present life of which only outside files are left, and these are old."""
+        return {
+            folder.snapshot
+            for folder in self._outside.values()
+            if folder.is_ours
+            and 0 < folder.entry.modified <= now - self._min_age_s
+            and folder.snapshot.incarnation == history.incarnation
+            and folder.snapshot not in still_open
+            and not history.is_over(folder.snapshot)
         }
 
     def _stalled_copies(self, listed: list[tuple[str, Entry]], history: History, now: float) -> set[SnapshotId]:
@@ -273,6 +313,7 @@ class _Pass:
             frozenset((record.snapshot, record.attempt) for record in records if isinstance(record, CopyRecord)),
             unreadable,
             frozenset(self._expired),
+            frozenset(record.snapshot for record in records if not record.folder),
         )
 
     # Marking and deleting -------------------------------------------------------------------------------------
@@ -295,9 +336,12 @@ class _Pass:
         return sorted(doomed, key=lambda item: _ORDER.index(item[0]))
 
     def _delete(self, doomed: list[tuple[str, Entry]]) -> None:
-        for number, (_, entry) in enumerate(doomed):
+        for number, (kind, entry) in enumerate(doomed):
             self._progress("deleting", number, len(doomed))
-            self._store.delete(entry.key)
+            if kind == "outside":
+                self._outside[entry.key].clear()
+            else:
+                self._store.delete(entry.key)
 
     def _write_marks(self, keys: list[str]) -> None:
         if keys:
@@ -316,7 +360,10 @@ class _Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """The objects that must stay, as keys relative to the system's folder. `copies` are (snapshot, attempt)."""
+    """The objects that must stay, as keys relative to the system's folder. `copies` are (snapshot, attempt).
+
+    `outside` are the snapshots whose outside files must stay, except copies, which have theirs with them.
+    """
 
     history: History
     intents: frozenset[SnapshotId]
@@ -326,6 +373,7 @@ class _Needed:
     copies: frozenset[tuple[SnapshotId, int]]
     unreadable: tuple[SnapshotId, ...]
     expired: frozenset[SnapshotId]
+    outside: frozenset[SnapshotId]
 
     def keeps(self, folder: str, key: str) -> bool:
         """Whether an object stays."""
@@ -346,6 +394,15 @@ class _Needed:
                 return key in self.leases
             case _:
                 return True
+
+    def keeps_outside(self, folder: SnapshotFolder) -> bool:
+        """Whether the outside files of a snapshot stay."""
+        snapshot = folder.snapshot
+        if snapshot in self.outside or snapshot in self.intents:
+            return True
+        if self.history.is_over(snapshot) or snapshot in self.expired:
+            return False
+        return not folder.is_ours or snapshot.incarnation >= self.history.incarnation
 
     def _keeps_copy(self, snapshot: SnapshotId | None, attempt: int) -> bool:
         if snapshot is None or (snapshot, attempt) in self.copies:
