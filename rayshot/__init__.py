@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
     from rayshot.model.loop import loop
+    from rayshot.model.outside import ActorCut
     from rayshot.model.waits_first import waits_first
     from rayshot.primitives.event import Event
     from rayshot.primitives.queue import Queue
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Actor": ("rayshot.model.actor_class", "Actor"),
     "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
+    "ActorCut": ("rayshot.model.outside", "ActorCut"),
     "Event": ("rayshot.primitives.event", "Event"),
     "FailureConfig": ("rayshot.model.configuration", "FailureConfig"),
     "Lock": ("rayshot.primitives.semaphore", "Lock"),
@@ -67,6 +69,7 @@ _HOMES = {
 
 __all__ = [
     "Actor",
+    "ActorCut",
     "ActorHandle",
     "Event",
     "FailureConfig",

@@ -154,7 +154,7 @@ class Replay:
         except (ImportError, AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
         if restored:
-            tell_of_restore(self.cell)
+            tell_of_restore(self.cell, None)
             self.sent.clear()
         return entry.version < now.version
 

@@ -10,6 +10,8 @@ ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
 RecordedKind = Literal["value", "object", "failed"]
 ActorStatus = Literal["born", "unborn"]
+OutsideMode = Literal["refuse", "again", "leave"]
+"""What a restore does where what is outside does not fit the snapshot; see `rayshot.restore`."""
 ProofWord = Literal["proved", "alike", "plain", "unproved"]
 PROOF_WORDS: Final[tuple[ProofWord, ...]] = get_args(ProofWord)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 
+from rayshot.format.entries import OutsideMode
 from rayshot.log.records import (
     CommitRecord,
     CopyRecord,
@@ -80,6 +81,19 @@ class History:
     def restore(self) -> RestoreRecord | None:
         """The record of the present life's restore, also if the system has gone back since; None if there is none."""
         return self._restore
+
+    @property
+    def outside(self) -> tuple[OutsideMode, bool]:
+        """What a person said of what is outside, who restored the present life, and whether it may take it over.
+
+        "leave" holds until a person restores the system again; the rest until the life goes back to a snapshot of its
+        own, so that a life which went back before has heard of it too.
+        """
+        said, back = self._restore, self.rollback_target
+        if said is None or back is None:
+            return "refuse", False
+        is_new = (back.snapshot, back.origin) == (said.snapshot, said.origin)
+        return (said.outside if is_new or said.outside == "leave" else "refuse"), is_new and said.takeover
 
     def owns(self, record: CommitRecord) -> bool:
         """Whether retention may delete a snapshot.

@@ -24,6 +24,7 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
+from rayshot.format.chunks import digest
 from rayshot.log.history import History, RollbackTarget
 from rayshot.log.layout import log_key
 from rayshot.log.lost_log import find_copied, find_written, log_lost
@@ -45,6 +46,11 @@ from rayshot.protocol.identity import SnapshotId
 
 log = logging.getLogger("rayshot")
 RACES_MAX = 100
+_NAME_DIGITS = 16
+
+
+def _name_of(record: Record) -> str:
+    return digest(record.writer.encode())[:_NAME_DIGITS]
 
 
 class _Moved(Exception):
@@ -73,6 +79,18 @@ class CommitLog:
         """Whether it is proved that a log without an EPOCH never had one."""
         self.epoch: EpochRecord | None = None
         """The EPOCH that this object began; None for a log that is only read."""
+
+    @property
+    def run(self) -> str:
+        """The name of this log, which no other one has, 16 hexadecimal digits; "" before its first record is read."""
+        return _name_of(self._records[0]) if self._records else ""
+
+    @property
+    def owner(self) -> str:
+        """The name of who began the present life, as `run`: a copy of the log may have a life of the same number."""
+        life = self._history.incarnation
+        began = (one for one in self._records if isinstance(one, EpochRecord) and one.incarnation == life)
+        return next(map(_name_of, began), "")
 
     def records(self) -> tuple[Record, ...]:
         """Read all records, also records that do not count.

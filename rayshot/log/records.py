@@ -20,16 +20,20 @@ from rayshot.format.bounds import (
     check_time,
 )
 from rayshot.format.chunks import digest
+from rayshot.format.entries import OutsideMode
 from rayshot.log.layout import copy_folder, manifest_name
 from rayshot.protocol.identity import SnapshotId
 
-RECORD_FORMAT = 4
+RECORD_FORMAT = 5
 _WITHOUT_DIGEST = 1
 """The format of records without a digest."""
 _WITH_CAUSE = 3
 """From this format on an EPOCH says when and why it began."""
 _WITH_ADVANCES = 4
 """From this format on a COMMIT says whether the cut advances, and there are ROLLBACK records."""
+_WITH_OUTSIDE = 5
+"""From this format on a RESTORE says what is to be done outside. A record that says nothing about it is of the format
+before, so that an older rayshot reads it."""
 _REFUSALS = (BadManifest, FormatTooNew, LimitExceeded)
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
@@ -144,6 +148,9 @@ class RestoreRecord:
 
     `origin` is the address of the storage that holds the snapshot, None for this storage. A snapshot that was not
     `claimed` belongs to its maker, and retention never deletes it.
+
+    `outside` is what a person said of what is outside, see `OutsideTerms`. `takeover`: the life may take what another
+    run has there.
     """
 
     position: int
@@ -151,10 +158,14 @@ class RestoreRecord:
     snapshot: SnapshotId
     origin: str | None
     claimed: bool
+    outside: OutsideMode = "refuse"
+    takeover: bool = False
 
 
 Record = EpochRecord | CommitRecord | CopyRecord | DeleteRecord | ExpireRecord | RestoreRecord
 
+_OF_OUTSIDE = {"outside", "takeover"}
+_PLAIN: tuple[OutsideMode, bool] = ("refuse", False)
 _KINDS: dict[str, type[Record]] = {
     "epoch": EpochRecord,
     "rollback": RollbackRecord,
@@ -177,7 +188,10 @@ def record_tree(record: Record) -> dict[str, Any]:
     fields: dict[str, Any] = {name: getattr(record, name) for name in record.__dataclass_fields__}
     if "snapshot" in fields:
         fields["snapshot"] = list(fields["snapshot"])
-    return {"format": RECORD_FORMAT, "kind": kind_of(record), **fields}
+    is_plain = not isinstance(record, RestoreRecord) or (record.outside, record.takeover) == _PLAIN
+    if is_plain:
+        fields = {name: value for name, value in fields.items() if name not in _OF_OUTSIDE}
+    return {"format": RECORD_FORMAT - is_plain, "kind": kind_of(record), **fields}
 
 
 def encode_record(record: Record) -> bytes:
@@ -261,6 +275,7 @@ def _checks(kind: str, version: int) -> Mapping[str, Callable[[Any, str], Any]]:
     """The fields of this kind of record in that format, with their checks."""
     later = {"began_at", "cause"} if version < _WITH_CAUSE else set[str]()
     later |= {"advances"} if version < _WITH_ADVANCES else set()
+    later |= _OF_OUTSIDE if version < _WITH_OUTSIDE else set()
     return {field: _CHECKS[field] for field in _KINDS[kind].__dataclass_fields__ if field not in later}
 
 
@@ -278,6 +293,12 @@ check_life = partial(check_count, smallest=1)
 def _check_flag(value: Any, what: str) -> bool:
     if type(value) is not bool:
         raise BadManifest(f"{what} is not a bool")
+    return value
+
+
+def _check_outside(value: Any, what: str) -> Any:
+    if value not in get_args(OutsideMode):
+        raise BadManifest(f"{what} is unknown")
     return value
 
 
@@ -317,5 +338,7 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "detail": lambda value, what: check_text(value, what, DETAIL_LENGTH_MAX),
     "claimed": _check_flag,
     "advances": _check_flag,
+    "outside": _check_outside,
+    "takeover": _check_flag,
 }
 """How the value of each field is checked; the text is the name of the field, for errors."""

@@ -17,7 +17,7 @@ from rayshot.model.specification import (
     ActorMaker,
     ActorSpecification,
     check_class,
-    check_concurrency,
+    check_given,
     is_imported,
     user_class_of,
 )
@@ -90,7 +90,7 @@ class _Spawner(ActorMaker):
         if get_if_exists and name is None:
             raise ConfigError("get_if_exists=True: give the name too, Class.options(name=..., get_if_exists=True)")
         checked = {**self._options, **check_options(options)}
-        check_concurrency(self._class, checked)
+        check_given(self._class, checked)
         where = self._system if system is None else system_name(system)
         return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists, system=where)
 
@@ -169,7 +169,7 @@ def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Any:
     elif user_class is not decorated:  # the result of @ray.remote
         options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
     check_class(user_class)
-    check_concurrency(user_class, options)
+    check_given(user_class, options)
     before = options_of(user_class)
     options = {**(before or {}), **options}
     late = before is not None or is_imported(user_class)

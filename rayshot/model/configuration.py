@@ -4,10 +4,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
+from rayshot.format.entries import OutsideMode
 from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import CHANDY_LAMPORT, MODES, Mode
 from rayshot.protocol.recovery_events import RecoveryPolicy
@@ -213,6 +214,12 @@ def check_loops(loops: object, *, known: Sequence[str] = (KEPT, ANEW)) -> None:
     """Raise ConfigError unless `loops` is one of the known settings for frames of methods that loop."""
     if loops not in known:
         raise ConfigError(f"loops={loops!r}: give {' or '.join(map(repr, known))}{did_you_mean(str(loops), known)}")
+
+
+def check_outside(mode: object) -> None:
+    """Raise ConfigError unless `mode` says what a restore does with what is outside."""
+    if mode not in (known := get_args(OutsideMode)):
+        raise ConfigError(f"outside={mode!r}: give {' or '.join(map(repr, known))}{did_you_mean(str(mode), known)}")
 
 
 def draw_hash_seed(seed: object) -> int | None:

@@ -1,30 +1,56 @@
-"""Calls the hooks of an actor's class: see `hooks`."""
+"""Calls the hooks of an actor's class: see `hooks`. Call on the thread that runs the handlers, without the lock."""
 
 import logging
 import traceback
 from pathlib import PurePath
+from typing import Any
 
-from rayshot.errors import HookFailed
+from rayshot.errors import HookFailed, OutsideConflict, OutsideFailed, SystemDown
 from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
-from rayshot.model.hooks import ON_RESTORE, ON_ROLLBACK
+from rayshot.model.hooks import ON_COMMIT, ON_RESTORE, ON_ROLLBACK, ON_SNAPSHOT, has_outside, takes_cut
+from rayshot.model.outside import ActorCut
 
 log = logging.getLogger("rayshot")
 
 
-def tell_of_restore(cell: Cell) -> None:
-    """Call `on_restore`, if the class has it. Call on the thread that runs the handlers.
+def tell_of_snapshot(cell: Cell, cut: ActorCut) -> Any:
+    """Call `on_snapshot`, if the class has it; returns what it gives.
 
-    Raises HookFailed, with the names of actor and class.
+    Raises OutsideFailed, with the names of actor and class; OutsideConflict; what stops the actor meanwhile.
     """
     try:
-        _call(cell, ON_RESTORE)
-    except Interruption:
+        return _call(cell, ON_SNAPSHOT, cut)
+    except (Interruption, OutsideConflict, SystemDown):
         raise
     except BaseException as error:  # also a KeyboardInterrupt, or the CancelledError of a client
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise _failed(cell, f"raised {error!r} at {PurePath(place.filename).name}:{place.lineno}") from error
+        raise failed_outside(cell, ON_SNAPSHOT, error) from error
+
+
+def tell_of_commit(cell: Cell, cut: ActorCut) -> Any:
+    """Call `on_commit`, if the class has it; returns what it gives. Raises what it raises."""
+    return _call(cell, ON_COMMIT, cut)
+
+
+def tell_of_restore(cell: Cell, back: ActorCut | None) -> None:
+    """Call `on_restore`, if the class has it.
+
+    Only a life of the system may touch what is outside. Elsewhere there is no `back`: then it is not called if the
+    class has something outside, or the hook takes the cut.
+
+    Raises HookFailed, with the names of actor and class; OutsideConflict.
+    """
+    user_class = type(cell.instance)
+    wants_cut = takes_cut(user_class, ON_RESTORE)
+    if back is None and (wants_cut or has_outside(user_class)):
+        return
+    try:
+        _call(cell, ON_RESTORE, *([back] if wants_cut else []))
+    except (Interruption, OutsideConflict):
+        raise
+    except BaseException as error:  # as above
+        raise _failed(cell, f"raised {error!r} at {_place(error)}") from error
 
 
 def does_not_end(cell: Cell, seconds: float) -> HookFailed:
@@ -32,15 +58,32 @@ def does_not_end(cell: Cell, seconds: float) -> HookFailed:
     return _failed(cell, f"has not ended after {seconds:g} s")
 
 
+def failed_outside(cell: Cell, hook: str, error: BaseException) -> OutsideFailed:
+    """The error for a hook, or the function that it returned, that raised `error`."""
+    if isinstance(error, OutsideFailed):
+        return error
+    text = f"actor {cell.name!r}: {_class_name(cell)}.{hook} raised {error!r} at {_place(error)}"
+    return OutsideFailed(text, actor=cell.name, hook=hook)
+
+
 def _failed(cell: Cell, why: str) -> HookFailed:
-    user_class = type(cell.instance)
-    class_name = f"{user_class.__module__}.{user_class.__qualname__}"
+    class_name = _class_name(cell)
     text = f"actor {cell.name!r}: {class_name}.{ON_RESTORE} {why}, so the actor cannot go on from the snapshot"
     return HookFailed(text, actor=cell.name, class_name=class_name, hook=ON_RESTORE)
 
 
+def _class_name(cell: Cell) -> str:
+    user_class = type(cell.instance)
+    return f"{user_class.__module__}.{user_class.__qualname__}"
+
+
+def _place(error: BaseException) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{PurePath(place.filename).name}:{place.lineno}"
+
+
 def tell_of_rollback(cell: Cell) -> None:
-    """Call `on_rollback`, if the class has it. Call on the thread that ran the handlers. An error is logged."""
+    """Call `on_rollback`, if the class has it, on the thread that ran the handlers. An error is logged."""
     try:
         _call(cell, ON_ROLLBACK)
     except Interruption:
@@ -49,11 +92,11 @@ def tell_of_rollback(cell: Cell) -> None:
         log.exception("%s: %s failed, and the actor goes back all the same", cell.name, ON_ROLLBACK)
 
 
-def _call(cell: Cell, name: str) -> None:
+def _call(cell: Cell, name: str, *args: Any) -> Any:
     if not cell.born or not hasattr(type(cell.instance), name):
-        return
+        return None
     before = enter(None)  # no handler runs: `current()` is not known, and a trace has what is sent beside its handlers
     try:
-        cell.to_completion(getattr(cell.instance, name))()
+        return cell.to_completion(getattr(cell.instance, name))(*args)
     finally:
         enter(before)

@@ -29,10 +29,11 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "on_error": ("continue", "stop"),
     "deterministic": (False, True),
     "reload": ("place", "process"),
+    "outside": ("encrypted", "plain"),
     "prove": (True, False),
 }
 """rayshot's own options with their values; the default is first."""
-COUNT_OPTIONS = frozenset({"max_pending_calls", "max_concurrency"})
+COUNT_OPTIONS = frozenset({"max_pending_calls", "max_concurrency", "hooks_s"})
 """Options whose value is a count of 1 or more; -1 means no limit for `max_pending_calls`, as in Ray."""
 _REFUSED = {
     "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),

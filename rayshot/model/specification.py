@@ -16,7 +16,7 @@ from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, load_class
 from rayshot.format.suggestion import porting
-from rayshot.model.hooks import HOOKS, check_hooks
+from rayshot.model.hooks import HOOKS, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, check_hooks, has_outside
 from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import check_methods, methods_of
 from rayshot.model.options import RAY_OPTIONS, check_options, stored
@@ -47,7 +47,7 @@ class ActorSpecification:
         module, name = user_class.__module__, user_class.__qualname__
         by_value = not _importable(module, name)
         checked = check_options(options)
-        check_concurrency(user_class, checked)
+        check_given(user_class, checked)
         return cls(
             module,
             name,
@@ -71,6 +71,16 @@ class ActorSpecification:
     def deterministic(self) -> bool:
         """Whether the user says that the same messages in the same order always give the same state; for replays."""
         return self.options.get("deterministic") is True
+
+    @property
+    def hooks_s(self) -> float:
+        """The hook `on_restore` has so many seconds: all others wait for it."""
+        return float(self.options.get("hooks_s", HOOKS_S))
+
+    @property
+    def has_plain_files(self) -> bool:
+        """Whether its files in `cut.folder` may lie beside encrypted snapshots as they are."""
+        return self.options.get("outside") == "plain"
 
     @property
     def reloads_in_place(self) -> bool:
@@ -173,8 +183,13 @@ def handlers_of(user_class: type) -> tuple[str, ...]:
     return tuple(name for name in methods_of(user_class) if name not in hooks)
 
 
-def check_concurrency(user_class: type, options: Mapping[str, Any]) -> None:
-    """Raise ConfigError if handlers of the class are to run at once and it has no `async def` method."""
+def check_given(user_class: type, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an option does not go with the class."""
+    if options.get("deterministic") is True and has_outside(user_class):
+        raise ConfigError(
+            f"{user_class.__qualname__} is declared deterministic, and its {ON_SNAPSHOT} or {ON_COMMIT} changes it "
+            "beside its messages: a replay could not tell"
+        )
     at_once = options.get("max_concurrency", 1)
     if at_once > 1 and not any(
         inspect.iscoroutinefunction(attribute_of(user_class, name)) for name in methods_of(user_class)

@@ -12,6 +12,8 @@ class AbortReason(Enum):
     """The snapshot was not complete at its deadline."""
     CAPTURE_FAILED = "capture_failed"
     """A process could not capture its state."""
+    OUTSIDE_FAILED = "outside_failed"
+    """A hook of an actor, `on_snapshot` or the function that it returned, failed."""
     SUSPENDED = "suspended"
     """A handler waited for the answer of another actor, so its actor had no state that could be recorded."""
     DOES_NOT_LOAD = "does_not_load"

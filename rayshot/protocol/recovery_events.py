@@ -332,7 +332,7 @@ class SavepointStored:
 
 @dataclass(frozen=True, slots=True)
 class LifeFenced:
-    """Another life has the storage, so this one can commit nothing any more."""
+    """Another life has the storage, or what is outside does not fit: this one can commit nothing any more."""
 
     life: int
     detail: str

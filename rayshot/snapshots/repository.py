@@ -21,6 +21,7 @@ from rayshot.errors import (
 )
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import encrypt_manifest
+from rayshot.format.entries import OutsideMode
 from rayshot.format.envelope import seal
 from rayshot.format.manifest import BEHIND, Manifest, encode
 from rayshot.keys.encryption import DataKey, EncryptionKey, new_data_key
@@ -243,18 +244,29 @@ class Repository:
         if self.log.delete(writer, snapshot) is None:
             raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
 
-    def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+    def note_restore(
+        self,
+        snapshot: SnapshotId,
+        origin: str | None,
+        *,
+        claimed: bool,
+        outside: OutsideMode = "refuse",
+        takeover: bool = False,
+    ) -> None:
         """Record from which snapshot this life was restored.
 
         Args:
             snapshot: the id of the snapshot.
             origin: the address of the storage that holds it; None for this storage.
             claimed: whether it now belongs to this life, so that retention may delete it.
+            outside: as in RestoreRecord.
+            takeover: as in RestoreRecord.
 
         Raises Fenced and StoreError.
         """
         writer = self._own_epoch().writer
-        self.log.append_next(lambda _, position: RestoreRecord(position, writer, snapshot, origin, claimed))
+        said = snapshot, origin, claimed, outside, takeover
+        self.log.append_next(lambda _, position: RestoreRecord(position, writer, *said))
 
     def _own_epoch(self) -> EpochRecord:
         """The epoch that this repository began. Raises Fenced if it is not the latest any more."""

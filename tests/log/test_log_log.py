@@ -428,7 +428,7 @@ def test_a_record_moved_to_another_position_is_refused() -> None:
 @pytest.mark.acceptance("G6")
 def test_a_record_of_a_newer_format_says_what_to_do() -> None:
     with pytest.raises(FormatTooNew, match="pip install --upgrade"):
-        decode_record(canonical.pack({"format": 5, "kind": "merge"}), 0)
+        decode_record(canonical.pack({"format": 6, "kind": "merge"}), 0)
 
 
 @pytest.mark.acceptance("G2")

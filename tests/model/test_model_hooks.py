@@ -1,12 +1,14 @@
 """The hooks of a class: what is refused at decoration, and that no message calls them."""
 
 import asyncio
+import json
 
 import pytest
 
 import rayshot
-from rayshot.errors import ConfigError, HookFailed, UnknownMethod
+from rayshot.errors import ConfigError, HookFailed, OutsideFailed, UnknownMethod
 from rayshot.model.hooks import check_hooks
+from rayshot.model.outside import PAYLOAD_BYTES_MAX, FencingToken, pack_payload
 from rayshot.model.specification import ActorSpecification
 from rayshot.simulation import SimulatedSystem
 
@@ -100,18 +102,65 @@ def class_with(hook, name="on_restore"):
 
 
 @pytest.mark.parametrize(
-    ("hook", "why"),
+    ("name", "takes"),
     [
-        (lambda self, state: state, "with self alone"),
-        (staticmethod(lambda: None), "make it a method with self alone"),
-        (classmethod(lambda cls: cls), "make it a method with self alone"),
-        ("a text", "make it a method with self alone"),
+        ("on_restore", "self, or self and the cut"),
+        ("on_rollback", "self alone"),
+        ("on_snapshot", "self and the cut"),
+        ("on_commit", "self and the cut"),
     ],
 )
-@pytest.mark.parametrize("name", ["on_restore", "on_rollback"])
-def test_a_hook_that_cannot_be_called_on_the_object_alone_is_refused(name, hook, why):
-    with pytest.raises(ConfigError, match=f"Odd.{name} is called .*{why}"):
+@pytest.mark.parametrize(
+    "hook", [lambda self, cut, more: (cut, more), staticmethod(lambda: None), classmethod(lambda cls: cls), "a text"]
+)
+def test_a_hook_that_cannot_be_called_as_it_will_be_is_refused(name, hook, takes):
+    with pytest.raises(ConfigError, match=f"Odd.{name} is called .*with {takes}"):
         rayshot.actor(class_with(hook, name))
+
+
+def test_a_class_that_is_deterministic_has_nothing_outside():
+    odd = class_with(lambda self, cut: cut, "on_snapshot")
+    with pytest.raises(ConfigError, match="declared deterministic, and its on_snapshot"):
+        rayshot.actor(deterministic=True)(odd)
+
+
+@pytest.mark.parametrize("payload", [None, True, 7, 1.5, "text", [1, [2]], {"a": {"b": []}}])
+def test_a_payload_comes_back_from_its_json(payload):
+    assert json.loads(pack_payload(payload, "a")) == payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (float("nan"), "is not JSON"),
+        (object(), "is not JSON"),
+        (b"bytes", "is not JSON"),
+        ((1, 2), "would come back otherwise"),
+        ({1: "one"}, "would come back otherwise"),
+        ("x" * PAYLOAD_BYTES_MAX, "has 65,538 bytes, the limit is 65,536: write it into cut.folder"),
+    ],
+)
+def test_a_payload_that_no_manifest_can_hold_is_refused(payload, why):
+    with pytest.raises(OutsideFailed, match=f"actor 'a': the payload of on_snapshot {why}") as failed:
+        pack_payload(payload, "a")
+    assert failed.value.evidence == {"actor": "a"}
+
+
+def test_a_payload_that_holds_itself_is_refused():
+    circle = []
+    circle.append(circle)
+    with pytest.raises(OutsideFailed, match="is not JSON"):
+        pack_payload(circle, "a")
+
+
+def test_only_who_has_it_and_later_lives_of_one_log_may_take_what_is_outside():
+    held = FencingToken("run", 3, "x")
+    assert held.may_take(None)
+    assert held.may_take(held)
+    assert FencingToken("run", 4, "y").may_take(held)
+    assert not FencingToken("run", 2, "w").may_take(held)
+    assert not FencingToken("run", 3, "y").may_take(held)
+    assert not FencingToken("other", 9, "x").may_take(held)
 
 
 def test_a_hook_that_yields_is_refused():

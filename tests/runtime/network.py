@@ -156,7 +156,7 @@ class Network:
 
     def make(self, name):
         """Make the process of an actor."""
-        identity = identity_of(name, coordinator=self.handle, recorder_timeout_s=1e9)
+        identity = identity_of(name, coordinator=self.handle, snapshot_timeout_s=1e9)
         door.make(Host, GROUPS, actor_name("system", 1, name), identity)
 
     def create(self, name, *tells):

@@ -18,7 +18,7 @@ CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle(
 
 
 def identity_of(name="alice", coordinator=None, **settings):
-    given = {"recorder_timeout_s": 60.0, "channel_state_bytes_max": 1 << 30, **settings}
+    given = {"snapshot_timeout_s": 40.0, "channel_state_bytes_max": 1 << 30, **settings}
     return HostIdentity("system", 1, name, coordinator or Mock(), "", **given)
 
 

@@ -17,6 +17,7 @@ from rayshot.runtime.coordinator import commit_queue, pending_snapshots
 from rayshot.runtime.coordinator.collector_runner import EARLY, EARLY_S, CollectorRunner
 from rayshot.runtime.coordinator.committer import Committer
 from rayshot.runtime.coordinator.requests import PendingRequest, SnapshotRequest
+from rayshot.runtime.coordinator.restoration import Restoration
 from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.settings import SystemSettings
 from tests.snapshots.read_only import disk
@@ -210,7 +211,7 @@ def test_a_restored_life_does_not_take_who_ended_from_the_life_that_it_went_back
     committer = Committer.begin(settings_for(address, loading=True), "a")
     assert committer.ended_before(1) == {"bob", "carol"}
     assert committer.ended_before(2) == set()
-    committer.restored(first.id, None, claimed=False)
+    committer.restored(Restoration(first.id, None, claimed=False, ended=(), plans={}, fitted=None, patience_s=1.0))
     assert committer.ended_before(2) == {"carol"}, "as it was at the snapshot that the life was restored from"
     again = Committer.begin(settings_for(address, fresh=True), "b")
     assert again.ended_before(again.incarnation) == set()

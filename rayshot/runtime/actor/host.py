@@ -354,9 +354,10 @@ class Host(Answering):
 
     @order
     def advanced(self, process: ActorProcess, snapshot: SnapshotId) -> None:
-        """A snapshot was committed, and advances: outcomes that wait for this may go. It may have `ended` before."""
+        """A snapshot was committed, and advances: what waits for this may go. It may have `ended` before."""
         with process.runner.lock:
             process.outcomes.durable.committed(snapshot)
+            process.outside.committed(snapshot)
 
     @order
     def receiver_ended(self, process: ActorProcess, name: str, detail: str) -> None:
@@ -439,6 +440,7 @@ class Host(Answering):
         """All actors are loaded: handle messages from now on."""
         with process.runner.lock:
             process.runner.loading = False
+            process.outside.resumed()
             process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
             process.runner.notify()
 
@@ -457,6 +459,7 @@ class Host(Answering):
             if stop is not None:
                 process.stop(stop)
             process.outcomes.durable.ask_again()
+            process.outside.follow_again()
             process.concluding.end(None)
             lost = process.runner.participant.open_snapshots
             for snapshot in lost:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from rayshot.errors import CodeMismatch, OutsideRefused, RayshotError
 from rayshot.format.classes_by_value import Names
 from rayshot.format.codec import read_frames
-from rayshot.format.entries import Blob, CapturedState, Chunk, RecordedSlots
+from rayshot.format.entries import Blob, CapturedState, Chunk, Outside, RecordedSlots
 from rayshot.format.pickling import load_names, load_state
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.port import hold_port
@@ -39,7 +39,7 @@ class LoadPlan:
     `version` is the version of the class that recorded the state. `names` says what replaces moved globals in its
     pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on. `drivers`
     are those that may go on in the new life; all others belong to an earlier one. `programs` has the present driver of
-    each program with a name.
+    each program with a name. `outside` is what its class had fixed outside.
     """
 
     storage: str
@@ -60,12 +60,14 @@ class LoadPlan:
     dead_letters: tuple[DeadLetter, ...]
     drivers: frozenset[str] = frozenset()
     programs: Mapping[str, str] = field(default_factory=dict)
+    outside: Outside | None = None
 
 
 def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None = None) -> None:
     """Fill a new process; `before` has the outcomes that the actor gave here in the life before.
 
-    Raises Damaged, StoreError, Incompatible; the last also for any error that a class raises.
+    Raises Damaged, also for a file that its class had written; StoreError; Incompatible, also for any error that a
+    class raises.
     """
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
     names, plan = _with_classes_of_today(process.name, plan)
@@ -78,6 +80,7 @@ def load_process(process: ActorProcess, plan: LoadPlan, before: Outcomes | None 
     if plan.state is not None:
         with knowing_paths(process.cell):
             _load_state(process, plan, plan.state, reader, recasting)
+        process.outside.goes_on_from(plan.snapshot, plan.outside, plan.storage, plan.folder)
     for letter in plan.dead_letters:
         process.channels.dead_letters.add(letter)
     with process.runner.lock:

@@ -63,5 +63,6 @@ def make_plans(
             fitted.letters.get(actor.name, ()),
             drivers,
             dict(programs),
+            actor.outside,
         )
     return plans

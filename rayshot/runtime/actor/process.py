@@ -21,6 +21,7 @@ from rayshot.runtime.actor.channels import ActorChannel, Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.dead_drivers import DeadDrivers
 from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure
+from rayshot.runtime.actor.outside import OutsideWork
 from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_anonymous, spawn_host
@@ -81,7 +82,9 @@ class ActorProcess:
         self.channels.take = self._take_rider
         self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, *late, calls_at_once=at_once)
         self.concluding = Concluding(self.runner, self.channels.mailbox, self.cell)
-        self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing, self.concluding)
+        self.outside = OutsideWork(self.runner, self.cell)
+        of_snapshots = self.outcomes, self.tracing, self.concluding, self.outside
+        self.recording = Recording(self.runner, self.channels, self.cell, *of_snapshots)
         self.concluding.begun = self._concludes
         self.runner.employ(self.channels, self.recording)
         self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes, self.cell.owed)
@@ -244,7 +247,7 @@ class ActorProcess:
             return self.outcomes.is_gone(caller) if is_driver(caller) else caller in self.runner.participant.ended_peers
 
     def _await_commits(self) -> None:
-        self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation)
+        self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation, settles=False)
 
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended. `token` names the coordinator's request, if any."""
@@ -294,6 +297,7 @@ class ActorProcess:
             self.runner.interrupted = True
             self.channels.shut(error)
             self.outcomes.shut(error)
+            self.outside.shut()
             self.runner.notify()
             self.recording.deliveries.changed.notify_all()
 

@@ -4,8 +4,11 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
-from rayshot.errors import StateNotSerializable
+from rayshot.errors import OutsideConflict, OutsideFailed, StateNotSerializable
+from rayshot.format.entries import Outside
 from rayshot.model.cell import Cell
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.effects import (
@@ -34,6 +37,7 @@ from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes
+from rayshot.runtime.actor.outside import OutsideWork
 from rayshot.runtime.actor.runner import Runner, SnapshotEffect
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door.failpoints import failpoint
@@ -65,6 +69,7 @@ class Recording:
         outcomes: Outcomes,
         tracing: Tracing,
         concluding: Concluding,
+        outside: OutsideWork,
     ) -> None:
         self.requested: deque[str] = deque()
         self.captures: dict[SnapshotId, Behind] = {}
@@ -78,6 +83,7 @@ class Recording:
         self._cell = cell
         self._tracing = tracing
         self._concluding = concluding
+        self._outside = outside
         self._coordinator = runner.identity.coordinator
         self._state: Captured | CaptureChild | None = None
         self._captured_at = 0.0
@@ -94,18 +100,36 @@ class Recording:
     # On the worker ---------------------------------------------------------------------------------------------
 
     def record_all(self) -> None:
-        """Record every snapshot that waits for it. Call between two handlers, without the lock."""
+        """Record all snapshots that wait for it, and tell the class of a commit. Between handlers, without the lock."""
         runner = self._runner
-        with runner.lock:
-            if runner.down is not None:
-                return  # an actor that failed to start counts as ended, so it must not send a record that it exists
-            while self.requested:
-                self._token = self.requested.popleft()
-                runner.handle(SnapshotRequested())
-            while (snapshot := self.next_capture()) is not None:
-                del self.captures[snapshot]
-                self._record(snapshot)
-        self.deliveries.flush()
+        while True:
+            with runner.lock:
+                if runner.down is not None:
+                    return  # an actor that failed to start counts as ended, so it must not send a record that it exists
+                while self.requested:
+                    self._token = self.requested.popleft()
+                    runner.handle(SnapshotRequested())
+                while (snapshot := self.next_capture()) is not None and not self._outside.lacks(snapshot):
+                    del self.captures[snapshot]
+                    self._record(snapshot)
+            self.deliveries.flush()
+            if snapshot is None:
+                break
+            self._tell_of(snapshot)
+        if self._outside.is_due:
+            self._outside.tell_of_commit()
+
+    def _tell_of(self, snapshot: SnapshotId) -> None:
+        """Call `on_snapshot`. It may send, so the snapshot may have ended when it returns."""
+        try:
+            self._outside.tell_of_snapshot(snapshot)
+        except (OutsideFailed, OutsideConflict) as error:
+            with self._runner.lock:
+                self.captures.pop(snapshot, None)
+                if isinstance(error, OutsideConflict):
+                    self._outside.conflict(error)
+                if snapshot in self._runner.participant.open_snapshots:
+                    self._fail(snapshot, error.message, AbortReason.OUTSIDE_FAILED)
 
     def next_capture(self) -> SnapshotId | None:
         """The oldest snapshot that can be recorded now.
@@ -156,6 +180,11 @@ class Recording:
     def is_due(self) -> bool:
         """Whether something is to be done here as soon as no handler runs."""
         return bool(self.requested or self.pauses or self.next_capture() is not None)
+
+    @property
+    def needs_messages(self) -> bool:
+        """Whether a snapshot may wait for messages to be handled: then they cannot wait for its commit."""
+        return self._runner.held or bool(self.captures)
 
     def _interrupt(self) -> None:
         self._runner.interrupted = True
@@ -272,6 +301,7 @@ class Recording:
                 self.captures.pop(snapshot, None)
                 self.pauses = [one for one in self.pauses if one != snapshot]
                 self.deliveries.forget(snapshot)
+                self._outside.forget(snapshot)
                 self._channels.release()
                 runner.notify()  # an aligned snapshot may have held messages back
             case ReportEnd(record, unfinished):
@@ -316,10 +346,32 @@ class Recording:
         report = RecordReport(
             record, hold_s, RecordBody(self._runner.name, packed, captured, outbox, mailbox, trace, *attached)
         )
+        if self._outside.is_there:
+            self._outside.seal(record.snapshot, partial(self._sealed, state, report))
+        else:
+            self._put(state, report)
+
+    def _put(self, state: Captured | CaptureChild | None, report: RecordReport) -> None:
         if isinstance(state, CaptureChild):
             self.deliveries.put_when_pickled(state, report)
         else:
             self.deliveries.put(report)
+
+    def _sealed(
+        self, state: Captured | CaptureChild | None, report: RecordReport, outcome: Outside | OutsideFailed
+    ) -> None:
+        """What is outside is fixed, or this failed: the report is complete. Takes the lock."""
+        snapshot = report.record.snapshot
+        with self._runner.lock:
+            is_open = snapshot in self._runner.participant.open_snapshots
+            if is_open and isinstance(outcome, Outside):
+                self._put(state, replace(report, outside=outcome))
+            else:
+                if isinstance(state, CaptureChild):
+                    state.discard()
+                if is_open and isinstance(outcome, OutsideFailed):
+                    self._fail(snapshot, outcome.message, AbortReason.OUTSIDE_FAILED)
+        self.deliveries.flush()
 
     def _attached(self, record: Record) -> tuple[Recorded, Recorded]:
         """The objects beside the messages of the outboxes, and those beside the messages of the mailbox."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 UNREADY_AT_END_S = 30.0
 """An actor that ends waits so many seconds for objects that it sent to get ready."""
-RESTORE_S = 60.0
-"""The hook `on_restore` has so many seconds: all others wait for it."""
 NOTHING = Frame(0, 0, b"")
 log = logging.getLogger("rayshot")
 T = TypeVar("T")
@@ -52,7 +50,7 @@ class Worker:
         self._ending_since: float | None = None
         self._process = process
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
-        self._concluding = process.concluding
+        self._concluding, self._outside = process.concluding, process.outside
         self._cell = process.cell
         self._cell.number_now = self._number_now
         caution = process.identity.cautions.get(process.name)
@@ -82,7 +80,7 @@ class Worker:
     def tell_of_restore(self) -> None:
         """The actor was loaded from a snapshot: call its hook before it handles anything. Returns when this has ended.
 
-        Raises HookFailed, also after RESTORE_S seconds; what stops the actor meanwhile.
+        Raises HookFailed, also when its time is up; OutsideConflict; what stops the actor meanwhile.
         """
         told: Future[None] = Future()
         with self._runner.lock:
@@ -91,12 +89,13 @@ class Worker:
             self._restored = told
             self._runner.interrupted = True
             self._runner.wake.notify_all()
+        within_s = self._outside.hooks_s
         try:
-            told.result(RESTORE_S)
+            told.result(within_s)
         except TimeoutError as error:
             if told.done():  # the hook itself raised it
                 raise
-            raise does_not_end(self._cell, RESTORE_S) from error
+            raise does_not_end(self._cell, within_s) from error
 
     def rest(self, timeout_s: float) -> bool:
         """After a stop: wait up to `timeout_s` seconds for the end of the running handler. Returns whether it ended."""
@@ -162,7 +161,7 @@ class Worker:
             return self._begin_loop_anew(self._cell.now.loop)
         if self._cell.parking.before:
             return Delivery("", NOTHING)
-        if not channels.mailbox:
+        if not channels.mailbox or (self._outside.is_full and not self._recording.needs_messages):
             return None
         limits, mailbox = channels.limits(), channels.mailbox
         if runner.held:
@@ -198,6 +197,8 @@ class Worker:
         elif is_between and recording.captures:  # an aligned snapshot, which may be aligned by now
             recording.record_all()
         self._fire_timers()
+        if self._outside.bounds:
+            self._outside.look_for_room()
         if self._cell.gatherings:
             self._suspension.end_forwarded()
         with runner.lock:
@@ -265,6 +266,7 @@ class Worker:
                     if head == CREATE:
                         name_in_logs(cell.instance)
                         with runner.lock:
+                            self._outside.born()
                             process.concluding.constructed()
             except LoopBegunAnew as thrown:
                 thrown.__traceback__ = None  # it holds the frame
@@ -404,7 +406,7 @@ class Worker:
         if self._cell.open_calls:
             self._cell.ask()
             channels.settle_calls()
-        if recording.captures or recording.requested:
+        if recording.captures or recording.requested or self._outside.is_due:
             recording.record_all()
         with runner.lock:
             paused = runner.participant.paused
@@ -416,7 +418,7 @@ class Worker:
     def _tell_of_restore(self, told: Future[None]) -> None:
         self._restored, self.handling = None, [ON_RESTORE]
         try:
-            tell_of_restore(self._cell)
+            tell_of_restore(self._cell, self._outside.back_cut)
         except BaseException as error:
             told.set_exception(error if isinstance(error, Exception) else self._runner.down)
             if not isinstance(error, Exception):
@@ -437,7 +439,7 @@ class Worker:
                 if runner.down is not None or not runner.participant.paused:
                     self._channels.draining = False
                     return
-                if recording.next_capture() is None and not recording.requested:
+                if recording.next_capture() is None and not recording.requested and not self._outside.is_due:
                     deadline = recording.deliveries.next_deadline()
                     runner.wake.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
@@ -447,8 +449,10 @@ class Worker:
         self._end_owed()
         with runner.lock:
             sent = self._channels.sent
-            if recording.captures or not runner.participant.may_end(sent):
+            if recording.captures or not self._outside.may_end() or not runner.participant.may_end(sent):
                 process.wait_for_ends()
+                if not runner.participant.open_snapshots and self._outside.asks():
+                    process.request_snapshot()
                 if runner.held:
                     self._concluding.rests()
                 self._give_up_unready()

@@ -31,6 +31,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.recovery import Phase
 from rayshot.protocol.topology import forward_inputs
+from rayshot.runtime.coordinator.commit_news import SETTLE_S, CommitNews
 from rayshot.runtime.coordinator.commit_queue import CommitQueue
 from rayshot.runtime.coordinator.concluder import FAILURES_MAX, Concluder
 from rayshot.runtime.coordinator.members import Members
@@ -98,8 +99,8 @@ class TakesSnapshots(Protocol):
 class CollectorRunner:
     """See the module. `lock` is the system's; each method takes it.
 
-    `config` says when snapshots begin by themselves. `committed` is the last commit of this life, and `advanced` its
-    last snapshot that was committed and advances.
+    `config` says when snapshots begin by themselves. `committed` is the last commit of this life; `news` tells actors
+    of the snapshots that advance.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class CollectorRunner:
         self.config = settings.snapshot
         self.pending: dict[SnapshotId, PendingSnapshot] = {}
         self.committed: CommitRecord | None = None
-        self.advanced: SnapshotId | None = None
+        self.news = CommitNews(members, lock)
         self._traced_always = bool(settings.trace)
         self._early = EARLY if settings.failure.heals and settings.snapshot.interval_s is not None else 0
         self._committer, self._members, self._metrics, self._life = committer, members, metrics, life
@@ -126,8 +127,6 @@ class CollectorRunner:
         self.concluder = Concluder(members, committer.epoch.position, lock)
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._last_began = self._last_ended = time.monotonic()
-        self._awaiting: set[str] = set()
-        """The actors at which outcomes wait for a durable snapshot."""
         self._fruitless = 0
         self._refused_early: set[SnapshotId] = set()
         """Snapshots that actors refused as handlers wait, before their announcement was there."""
@@ -153,6 +152,7 @@ class CollectorRunner:
         """Refuse what was asked for and has not begun: `error` says why the life is over. Those under way go on."""
         with self.lock:
             self._admission.refuse(error)
+            self.news.end()
 
     def close(self) -> None:
         """Wait for the commits in the queue. Hold no lock."""
@@ -282,7 +282,7 @@ class CollectorRunner:
         with self.lock:
             self._admission.asked.drop(name)
             self._ends.leaving.discard(name)
-            self._awaiting.discard(name)
+            self.news.forget(name)
             self.concluder.lose(name)
             for snapshot, pending in self.pending.items():
                 if pending.request.order.helpers is not None:
@@ -295,18 +295,10 @@ class CollectorRunner:
             for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
                 self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
 
-    def await_commits(self, name: str) -> None:
-        """Outcomes wait at this actor for a durable snapshot: tell it of each that advances, and of the last one."""
+    def await_commits(self, name: str, *, settles: bool) -> None:
+        """See `CommitNews.follow`."""
         with self.lock:
-            if self.config.interval_s is None and not self._awaiting:
-                log.warning(
-                    "%s: answers with durable=True wait for the next snapshot, and somebody must ask for it, as "
-                    "interval_s of the SnapshotConfig is None",
-                    name,
-                )
-            self._awaiting.add(name)
-            if self.advanced is not None:
-                self._members.tell(name, "advanced", self.advanced)
+            self.news.follow(name, settles=settles, taken_by_itself=self.config.interval_s is not None)
 
     def rests(self, name: str, report: Rest) -> None:
         """An actor reports whether it rests. When all do, the snapshot begins for which they are held."""
@@ -426,17 +418,20 @@ class CollectorRunner:
         holds = self._life.holds_of(record, cut)
         with self.lock:
             self.committed = record
+            self._fruitless = 0 if record.advances else self._fruitless + 1
             if record.advances:
-                self.advanced, self._fruitless = record.snapshot, 0
-                for name in sorted(self._awaiting):
-                    self._members.tell(name, "advanced", record.snapshot)
-            else:
-                self._fruitless += 1
+                self.news.committed(record.snapshot, gathered.outside)
             self._early = max(0, self._early - 1)
             self._life.stored(holds)
+            if is_final := pending.request.order.final:
+                pending.deadline = max(pending.deadline, time.monotonic() + SETTLE_S)
+            else:
+                self.handle(SnapshotStored(cut.snapshot))
+        unsettled = self.news.await_settled() if is_final else ()
+        if is_final:  # until now the actors stand still
             self.handle(SnapshotStored(cut.snapshot))
         self._life.committed(holds)
-        pending.request.settle(record, cut, figures)
+        pending.request.settle(record, cut, figures, unsettled)
         self._metrics.committed(pending.request.trigger, figures)
         self._committer.retain(self.config)
         self._committer.write_aborts()
@@ -474,8 +469,8 @@ class CollectorRunner:
             self._fruitless += 1
             for request in self._admission.refuse_waiting(error, requests):
                 self._metrics.aborted(request.trigger, AbortReason.SUSPENDED)
-            for name in sorted(self._awaiting) if self.concluder.failures >= FAILURES_MAX else ():
-                self._members.tell(name, "give_up_durable", error)
+            if self.concluder.failures >= FAILURES_MAX:
+                self.news.give_up_durable(error)
         self._admission.expire(now)
         self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):

@@ -6,7 +6,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import (
     Damaged,
@@ -38,6 +38,7 @@ from rayshot.runtime.coordinator.pending_snapshots import KEYS_MISSING, PendingS
 from rayshot.runtime.coordinator.requests import Figures
 from rayshot.runtime.door import door
 from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.wire.host_identity import OutsideTerms
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
 from rayshot.runtime.wire.stored_cut import Stored, pack_share, unpack_stored
@@ -45,6 +46,9 @@ from rayshot.snapshots.chunk_writer import find_present
 from rayshot.snapshots.repository import Repository
 from rayshot.snapshots.upkeep.pins import note_pin
 from rayshot.snapshots.upkeep.retention import Keep, Retention
+
+if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.restoration import Restoration
 
 log = logging.getLogger("rayshot")
 _NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)
@@ -61,10 +65,10 @@ class Committer:
         self.incarnation, self.epoch = epoch.incarnation, epoch
         self.had_begun = False
         self.fenced: Fenced | None = None
-        self._repository = repository
+        self._repository, self._log_owner = repository, repository.log.owner
         self._retention = Retention(repository)
         self._keyring: Keyring | None = None
-        self._key_names = settings.keys
+        self._settings = settings
         self._seed = {} if settings.hash_seed is None else {HASH_SEED: settings.hash_seed}
         self._base: SnapshotId | None = None
         self.modules: frozenset[str] | None = None
@@ -124,7 +128,7 @@ class Committer:
     @property
     def missing_keys(self) -> tuple[str, ...]:
         """The names of the missing keys, without which nothing can be written; empty if no keys are missing."""
-        return () if self._keyring is not None else self._key_names
+        return () if self._keyring is not None else self._settings.keys
 
     def take_keys(self, keyring: Keyring) -> None:
         """From now on sign and encrypt with these keys."""
@@ -308,14 +312,23 @@ class Committer:
             if sweep.unreadable:
                 log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
 
-    def restored(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+    def outside(self) -> OutsideTerms:
+        """How far this life may go outside."""
+        log, settings = self._repository.log, self._settings
+        mode, takes = log.history.outside
+        begins = settings.takeover and log.history.rollback_target is None
+        names, encrypts = (log.run, self._log_owner), len(settings.keys) > 1
+        return OutsideTerms(*names, mode, settings.files, takeover=takes or begins, encrypted=encrypts)
+
+    def restored(self, order: "Restoration") -> None:
         """Write down from which snapshot this life is restored; see `Repository.note_restore`.
 
         This life's first snapshot depends on it only if it was claimed and is in this life's storage; else it is full.
         """
-        self._repository.note_restore(snapshot, origin, claimed=claimed)
-        record = self._repository.log.history.retained.get(snapshot)
-        if claimed and origin is None and record is not None and not record.folder:
+        of = order.snapshot, order.origin
+        self._repository.note_restore(*of, claimed=order.claimed, outside=order.outside, takeover=order.takeover)
+        record = self._repository.log.history.retained.get(order.snapshot)
+        if order.claimed and order.origin is None and record is not None and not record.folder:
             self.build_on(self._repository.snapshot(record).manifest)
 
     def build_on(self, manifest: Manifest) -> None:

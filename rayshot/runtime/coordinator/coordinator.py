@@ -21,6 +21,7 @@ from rayshot.protocol.collector_events import ProcessQuiet
 from rayshot.protocol.concluding import Rest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.poison import MessageId
+from rayshot.protocol.recovery_events import LifeFenced
 from rayshot.runtime.coordinator.actor_notices import notice
 from rayshot.runtime.coordinator.clock import TICK_S, start_clock
 from rayshot.runtime.coordinator.drain_watch import DrainWatch
@@ -154,10 +155,10 @@ class Coordinator:
             life.runner.leaving(name)
 
     @notice
-    def await_commits(self, name: str, incarnation: int) -> None:
+    def await_commits(self, name: str, incarnation: int, *, settles: bool) -> None:
         """Outcomes wait at an actor for a durable snapshot: tell it at once, from now on, of each that advances."""
         if (life := self._life_of(incarnation)) is not None:
-            life.runner.await_commits(name)
+            life.runner.await_commits(name, settles=settles)
 
     @notice
     def asks(self, name: str, incarnation: int) -> None:
@@ -178,6 +179,18 @@ class Coordinator:
         """While conversations are to end: whether the actor has anything left that it may begin."""
         if (life := self._life_of(incarnation)) is not None:
             life.runner.rests(name, report)
+
+    @notice
+    def settled(self, name: str, snapshot: SnapshotId, trouble: str, incarnation: int) -> None:
+        """An actor did all that follows outside from a durable snapshot; or could not yet, for that `trouble`."""
+        if (life := self._life_of(incarnation)) is not None:
+            with life.lock:
+                life.runner.news.settled(name, snapshot, trouble)
+
+    @notice
+    def conflicts(self, name: str, detail: str, incarnation: int) -> None:
+        """What is outside does not fit an actor's state, as another life has it: this life cannot go on."""
+        self._healer.hear(LifeFenced(incarnation, f"{name}: {detail}"))
 
     @notice
     def failed(self, name: str, detail: str, incarnation: int) -> None:

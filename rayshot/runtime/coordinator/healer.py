@@ -307,7 +307,7 @@ class Healer:
         if effect.savepoint is None:
             stop = Stop(*name, effect.process, effect.detail, way=self._way)
         else:
-            stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.advanced)
+            stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.news.advanced)
         if isinstance(event, ActedInVain):
             stop = replace(stop, acted_in_vain=event.evidence)
         is_shut_down = isinstance(event, StopWanted)

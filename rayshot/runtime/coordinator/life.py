@@ -118,7 +118,7 @@ class Life:
     def identity(self) -> HostIdentity:
         """The identity for hosts of this life."""
         identity = self._settings.identity(self.incarnation, self._own, self.runner.config)
-        return replace(identity, cautions=self.poison.cautions) if self.poison.cautions else identity
+        return replace(identity, outside=self.committer.outside(), cautions=self.poison.cautions)
 
     def start(self) -> None:
         """Begin, or go on if a coordinator that died had begun it."""
@@ -427,7 +427,7 @@ class Life:
         assert not self.lock.is_held, "the log is written without the lock"
         if order.fitted is not None:
             self.members.keep_fit(order.fitted)
-        self.committer.restored(order.snapshot, order.origin, claimed=order.claimed)  # nothing is committed before
+        self.committer.restored(order)  # nothing is committed before
         with self.lock:
             self.runner.replace_machine(Collector(self.incarnation, ended=order.ended))
             self.members.know_ended(order.ended)
@@ -454,7 +454,7 @@ class Life:
             remains.ended.update(fitted.left_out)
         self.members.know_ended(remains.ended)
         self.runner.committed = committer.take_up(self.incarnation)
-        self.runner.advanced = committer.newest_that_advances(self.incarnation)
+        self.runner.news.advanced = committer.newest_that_advances(self.incarnation)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
             if answer.end is None:
@@ -482,6 +482,7 @@ class Life:
                 "proved": self.committer.proved,
                 "aborted": self.metrics.aborted_count,
                 "let_go": (self.evictions.since, self.evictions.text),
+                "outside": self.runner.news.figures(),
             }
         for k, report in pending.items():
             report["handlers"] = self.members.why_missing(k, report["missing"])

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import Damaged, HookFailed, Incompatible, NameTaken, OutsideRefused, RayshotError, StoreError
+from rayshot.errors import (
+    Damaged,
+    HookFailed,
+    Incompatible,
+    NameTaken,
+    OutsideConflict,
+    OutsideRefused,
+    RayshotError,
+    StoreError,
+)
 from rayshot.protocol.recovery_events import LoadProcess, LoadRefused, ProcessLoaded, ProcessLost, RecoveryEvent
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import spawn_host
@@ -175,7 +184,7 @@ class Loader:
                 self._refused(order, cause.message)
             case door.Raised(cause=HookFailed() | OutsideRefused() as cause):
                 self._hear(ProcessLost(*lost, cause.message, now))  # what it lacks may come back soon
-            case door.Raised(cause=Damaged() | Incompatible() as cause):
+            case door.Raised(cause=Damaged() | Incompatible() | OutsideConflict() as cause):
                 self._hear(ProcessLost(*lost, f"{name} cannot be loaded: {cause.message}", now, hopeless=True))
             case door.Raised(cause=cause):  # nobody expects it: another process may do better
                 if load.living is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import rayshot
 from rayshot.errors import StateNotSerializable
-from rayshot.format.entries import ActorEntry, ChannelEntry, Proof, RecordedSlots, RecordingTimes, TraceEntry
+from rayshot.format.entries import ActorEntry, ChannelEntry, Outside, Proof, RecordedSlots, RecordingTimes, TraceEntry
 from rayshot.format.manifest import BEHIND, Manifest
 from rayshot.format.shape_tables import unpack_shapes
 from rayshot.format.shapes import Shapes
@@ -52,6 +52,7 @@ def build_manifest(
             read_shapes,
             recordings.get(name),
             proofs.get(name),
+            taken.outside.get(name),
         )
         for name, record in cut.records.items()
     ]
@@ -119,6 +120,7 @@ def _entry(
     read_shapes: Callable[[bytes], Shapes],
     recording: RecordingTimes | None = None,
     proof: Proof | None = None,
+    outside: Outside | None = None,
 ) -> ActorEntry:
     if stored is None:
         raise StateNotSerializable(
@@ -139,4 +141,5 @@ def _entry(
         recording,
         proof,
         read_shapes(stored.shapes),
+        outside,
     )

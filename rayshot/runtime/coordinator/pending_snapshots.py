@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAborted, StateNotSerializable, StoreError
+from rayshot.errors import (
+    Fenced,
+    KeysMissing,
+    LogLost,
+    NoAnswer,
+    OutsideFailed,
+    SnapshotAborted,
+    StateNotSerializable,
+    StoreError,
+)
+from rayshot.format.entries import Outside
 from rayshot.format.manifest import FINAL, FOLLOWS
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import AnnounceEnd
@@ -31,6 +41,7 @@ class Taken(NamedTuple):
 
     `stats` has the seconds until it was recorded, the figures of the recording, and `final` if the system stops with
     it. `recorded` has for each actor how many seconds it was stopped, and after how many seconds its record arrived.
+    `outside` has what classes fixed outside, by actor.
     """
 
     mode: str
@@ -38,6 +49,7 @@ class Taken(NamedTuple):
     taken_at: float
     stats: Mapping[str, int | float]
     recorded: Mapping[str, tuple[float, float]]
+    outside: Mapping[str, Outside]
     timeout_s: float
 
 
@@ -79,7 +91,8 @@ class PendingSnapshot:
         }
         remaining_s = max(1.0, self.deadline - time.monotonic())
         recorded = {name: (hold_s, max(0.0, at - self.began)) for name, (hold_s, at) in gathered.recorded.items()}
-        return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, recorded, remaining_s)
+        wanted, of = self.request, (self.taken_at, figures, recorded, gathered.outside, remaining_s)
+        return Taken(wanted.mode, wanted.order.label, *of)
 
     def keep_nobody_waiting(self, snapshot: SnapshotId, now: float) -> None:
         """Let the waiting thread go on if the storage has not finished STORE_S seconds after the deadline."""
@@ -107,7 +120,8 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
     assert end.reason is not None
     waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
     channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
-    return SnapshotAborted(
+    kind = OutsideFailed if end.reason is AbortReason.OUTSIDE_FAILED else SnapshotAborted
+    return kind(
         f"snapshot {end.snapshot} was aborted ({end.reason.value}): {end.detail}{waiting}{channels}",
         snapshot=str(end.snapshot),
         reason=end.reason.value,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rayshot.errors import NoAnswer
+from rayshot.format.entries import Outside
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.record import Record
@@ -26,11 +27,15 @@ class _Report(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """A record, the seconds that its actor was stopped, the bytes of its state, and the body or a reference to it."""
+    """A record, the seconds that its actor was stopped, the bytes of its state, and the body or a reference to it.
+
+    `outside` is as in RecordReport.
+    """
 
     record: Record
     hold_s: float
     state_bytes: int
+    outside: Outside | None
     body: Any
 
 
@@ -44,6 +49,7 @@ class Gathered:
     bodies: dict[str, Any] = field(default_factory=dict)
     recorded: dict[str, tuple[float, float]] = field(default_factory=dict)
     state_bytes: int = 0
+    outside: dict[str, Outside] = field(default_factory=dict)
 
     def add(self, report: Arrived) -> None:
         """Add a report that arrived. A report that is brought again, because no answer came, does not count again."""
@@ -52,6 +58,8 @@ class Gathered:
         self.bodies[report.record.process] = report.body
         self.recorded[report.record.process] = report.hold_s, time.monotonic()
         self.state_bytes += report.state_bytes
+        if report.outside is not None:
+            self.outside[report.record.process] = report.outside
 
     def stats(self) -> dict[str, float]:
         """The figures of the recording for the manifest: seconds, and the bytes of all states."""

@@ -54,13 +54,15 @@ class Committed(NamedTuple):
     """The answer to an order: the commit, and which messages of the `driver` that asked are inside the cut.
 
     `sent` holds for each receiver the number of the last such message; `ended` are the actors that ended before the
-    cut. `figures` are the stats of its manifest, and its bytes: the driver may not be able to read the storage.
+    cut. `figures` are the stats of its manifest, and its bytes: the driver may not be able to read the storage. If the
+    system stops with it, `unsettled` are the actors that have not done yet what follows from it outside.
     """
 
     record: "CommitRecord"
     sent: Mapping[str, int]
     ended: frozenset[str]
     figures: Figures
+    unsettled: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,12 +105,12 @@ class PendingRequest:
         held_s *= 1 if self.refusals == 1 else PAUSES
         return max(held_s, min(PAUSE_S * 2.0 ** min(self.refusals - 1, 10), PAUSE_MAX_S))
 
-    def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
+    def settle(self, record: "CommitRecord", cut: Cut, figures: Figures, unsettled: tuple[str, ...]) -> None:
         """The snapshot is durable: let the waiting thread go on."""
         self.cut = cut
         channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
         sent = {channel.channel.receiver: channel.sent for channel in channels}
-        self.committed = Committed(record, sent, frozenset(cut.ended), figures)
+        self.committed = Committed(record, sent, frozenset(cut.ended), figures, unsettled)
         self.done.set()
 
     def refuse(self, error: RayshotError) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rayshot.errors import RayshotError
+from rayshot.format.entries import OutsideMode
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire.host_identity import Stop
 from rayshot.runtime.wire.restored_fit import RestoredFit
@@ -21,7 +22,7 @@ class Restoration:
     that holds it, None for that of the system. For `claimed` see `Repository.note_restore`. `ended` are the actors that
     had ended before it, or are left out. `plans` has what each actor is loaded from. `fitted` says how it fits, if the
     snapshot alone does not say it and the system heals itself. If no actor gets ready for `patience_s` seconds, the
-    restore fails.
+    restore fails. `outside` and `takeover` are as in RestoreRecord.
     """
 
     snapshot: SnapshotId
@@ -31,6 +32,8 @@ class Restoration:
     plans: Mapping[str, "LoadPlan"]
     fitted: RestoredFit | None
     patience_s: float
+    outside: OutsideMode = "refuse"
+    takeover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

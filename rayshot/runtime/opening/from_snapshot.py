@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed, SystemRecovering
+from rayshot.format.entries import OutsideMode
 from rayshot.format.manifest import HASH_SEED
 from rayshot.keys.finder import find_trusted_keys
 from rayshot.log.system import find_history
@@ -22,6 +23,7 @@ from rayshot.model.configuration import (
     check_claim,
     check_config,
     check_loops,
+    check_outside,
     check_trace,
     draw_hash_seed,
 )
@@ -33,7 +35,7 @@ from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.driver.progress import wait_with_progress
-from rayshot.runtime.opening.start import check_no_actor, is_local, locate, make_room, start
+from rayshot.runtime.opening.start import check_no_actor, is_local, locate, locate_files, make_room, start
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
@@ -95,6 +97,9 @@ def bring_back(
     trace: Trace = False,
     loops: Loops = KEPT,
     min_position: int = 0,
+    files: str | os.PathLike[str] | None = None,
+    outside: OutsideMode = "refuse",
+    takeover: bool = False,
 ) -> HostIdentity:
     """Begin a life from a snapshot; see `rayshot.restore`."""
     check_no_actor()
@@ -103,6 +108,7 @@ def bring_back(
     check_trace(trace)
     check_loops(loops)
     check_claim(claim)
+    check_outside(outside)
     location, source = locate(storage)
     target, target_store = (location, source) if into is None else locate(into)
     elsewhere = source.url != target_store.url
@@ -130,6 +136,7 @@ def bring_back(
         pin=choice.pin,
         hash_seed=draw_hash_seed(chosen.manifest.stats.get(HASH_SEED)),
         loops=loops,
+        files=locate_files(files),
     )
     try:
         identity = start(settings, keyring)
@@ -152,6 +159,8 @@ def bring_back(
                 make_plans(location, chosen.folder, fit.manifest, fitted),
                 fitted if failure.heals and not fitted.is_recorded(chosen.manifest) else None,
                 START_S,
+                outside,
+                takeover,
             )
             order_restore(identity, order, fit)
             await_restore(identity, len(order.plans))

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from rayshot.errors import ConfigError
+from rayshot.format.entries import OutsideMode
 from rayshot.log.system import check_no_snapshots, find_history
 from rayshot.model.configuration import (
     KEPT,
@@ -24,7 +25,7 @@ from rayshot.runtime.door.naming import coordinator_name, find_coordinator
 from rayshot.runtime.opening.from_snapshot import Choice, Fitting, bring_back
 from rayshot.runtime.opening.old_code import warn_of_old_code
 from rayshot.runtime.opening.shape import in_one_shape
-from rayshot.runtime.opening.start import await_start, check_arguments, identify, is_local, locate, start
+from rayshot.runtime.opening.start import await_start, check_arguments, identify, is_local, locate, locate_files, start
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.keyring import load_keyring, offer_keys
 from rayshot.runtime.wire.settings import SystemSettings
@@ -45,6 +46,7 @@ def init(
     fresh: bool = False,
     hash_seed: HashSeed = None,
     loops: Loops = KEPT,
+    files: str | os.PathLike[str] | None = None,
 ) -> System:
     """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
 
@@ -74,6 +76,8 @@ def init(
             the method begun anew from its top, as behind a restore. A method whose local objects collect over passes,
             or whose code above the loop must run only once, gives other results then. What stands above the loop runs
             in each pass, so passes may be slow. Ignored when attaching.
+        files: the folder or bucket for the files that actors write into `cut.folder`, if they cannot write into the
+            storage: a shared disk beside a bucket. By default the storage. Ignored when attaching.
 
     Raises:
         SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
@@ -97,7 +101,7 @@ def init(
     failure = failure or FailureConfig()
     configs = failure.snapshots(snapshots), failure
     of = name, location, keyring.names, *configs, trace
-    settings = SystemSettings(*of, fresh=fresh, hash_seed=seed, loops=loops)
+    settings = SystemSettings(*of, fresh=fresh, hash_seed=seed, loops=loops, files=locate_files(files))
     try:
         return System(start(settings, keyring))
     except door.NameUsed:  # somebody else was faster
@@ -121,6 +125,9 @@ def restore(
     trace: Trace = False,
     loops: Loops = KEPT,
     min_position: int = 0,
+    files: str | os.PathLike[str] | None = None,
+    outside: OutsideMode = "refuse",
+    takeover: bool = False,
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
@@ -154,6 +161,13 @@ def restore(
         trace: as for `rayshot.init`, from now on.
         loops: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
+        files: as for `rayshot.init`, from now on. Files of the restored snapshot are found where they are.
+        outside: what is done if more is visible outside than the snapshot knows, such as rows of a sink. "refuse"
+            fails, and says what is there. "again" goes on: what comes behind the snapshot is published a second time.
+            "leave" touches nothing outside, for a look at an old state: no hook of a class with `on_snapshot` or
+            `on_commit` is called until the system is restored anew. This holds until the life has a snapshot of its
+            own, also if it goes back before; "leave" longer. See `rayshot help outside`.
+        takeover: True takes what is outside away from a system of another storage, of which this one may be a copy.
 
     Raises:
         NotFound: the system, the snapshot or an actor to leave out does not exist; the message lists what exists.
@@ -161,7 +175,8 @@ def restore(
         ConfigError: the system is running, this process is an actor, or a setting or an address cannot work.
         Untrusted, Damaged, Incompatible: nothing was started. Incompatible: a class is gone, has another version and
             cannot migrate, or lacks methods that messages, timers and pending replies call; the error has both sides.
-        RestoreFailed: an actor could not be loaded in two tries, or in 20 within a minute and a half if its process
+        RestoreFailed: what is outside does not fit, such as SinkAhead, which is the cause then; an actor could not be
+            loaded in two tries, or in 20 within a minute and a half if its process
             dies, its `on_restore` raises, or what its class needs from outside does not answer; or no actor got ready
             for 300 s. Everything was taken down again.
     """
@@ -179,6 +194,9 @@ def restore(
         trace=trace,
         loops=loops,
         min_position=min_position,
+        files=files,
+        outside=outside,
+        takeover=takeover,
     )
     return System(identity)
 

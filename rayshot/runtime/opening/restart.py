@@ -51,6 +51,7 @@ def go_on_from(
             failure=configs[1],
             trace=before.trace,
             loops=before.loops,
+            files=before.outside.files,
         )
     except (RayshotError, door.CallFailed) as error:
         evidence = error.evidence if isinstance(error, RayshotError) else {}

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from rayshot.errors import ConfigError, SnapshotNotFound
+from rayshot.format.entries import OutsideMode
 from rayshot.log.heartbeat import check_nobody_lives
 from rayshot.log.system import find_history
 from rayshot.model.configuration import KEPT, FailureConfig, HashSeed, Loops, SnapshotConfig, Trace, draw_hash_seed
@@ -24,6 +25,7 @@ from rayshot.runtime.opening.start import (
     check_arguments,
     is_local,
     locate,
+    locate_files,
     make_room,
     start,
 )
@@ -55,6 +57,8 @@ def resume(
     options: ActorOptions | None = None,
     hash_seed: HashSeed = None,
     loops: Loops = KEPT,
+    files: str | os.PathLike[str] | None = None,
+    outside: OutsideMode = "refuse",
 ) -> System:
     """Attach to a system that runs; else restore its latest snapshot; else begin it.
 
@@ -77,12 +81,15 @@ def resume(
         failure: as for `rayshot.init`, also where the system is restored.
         trace: as for `rayshot.init`, also where the system is restored.
         takeover: True goes on even if a life of the system may still run in another cluster; that life is fenced out.
+            It also takes what is outside away from a system of another storage.
         allow_unsigned: as for `rayshot.restore`.
         rename_classes: as for `rayshot.restore`.
         skip_missing_classes: as for `rayshot.restore`.
         options: as for `rayshot.restore`.
         hash_seed: as for `rayshot.init`, where the system begins. Where it is restored, its snapshot says it.
         loops: as for `rayshot.init`, also where the system is restored.
+        files: as for `rayshot.init`, also where the system is restored.
+        outside: as for `rayshot.restore`, where the system is restored.
 
     Raises:
         LivesElsewhere: within the last 60 s, a life of the system in another cluster has said that it runs. Two
@@ -124,6 +131,9 @@ def resume(
                 failure=failure,
                 trace=trace,
                 loops=loops,
+                files=files,
+                outside=outside,
+                takeover=takeover,
             )
             return System(identity)
         make_room(name)
@@ -131,7 +141,9 @@ def resume(
         failure = failure or FailureConfig()
         configs = failure.snapshots(snapshots), failure
         of = name, location, keyring.names, *configs, trace
-        settings = SystemSettings(*of, beginning=True, hash_seed=seed, loops=loops)
+        settings = SystemSettings(
+            *of, beginning=True, hash_seed=seed, loops=loops, files=locate_files(files), takeover=takeover
+        )
         return _begin(System(start(settings, keyring)), begin)
     except (ConfigError, door.NameUsed) as error:
         running = _find_running(name)

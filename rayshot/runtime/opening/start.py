@@ -75,6 +75,15 @@ def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
     return address, store
 
 
+def locate_files(files: str | os.PathLike[str] | None) -> str | None:
+    """As `locate`, of the place for files of actors; it is also checked. Raises ConfigError."""
+    if files is None:
+        return None
+    address, store = locate(files)
+    store.check()
+    return address
+
+
 def is_local(location: str) -> bool:
     """Whether a storage address names a folder."""
     return "://" not in location or location.startswith("file://")

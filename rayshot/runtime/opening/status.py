@@ -1,5 +1,6 @@
 """`SystemStatus`: what a system does now, in numbers for people."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,9 +8,12 @@ from typing import Any, TypeAlias
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.channel.holding import Waiting
+from rayshot.runtime.coordinator.requests import Committed
+from rayshot.runtime.wire.initiation import some_names
 from rayshot.runtime.wire.recovery_report import RecoveryReport
 from rayshot.runtime.wire.states import State
 
+log = logging.getLogger("rayshot")
 MaybeNone: TypeAlias = Any
 """In a union: the value may be None, and type checkers let it pass unchecked, as it mostly is not."""
 LONG_S = 60.0
@@ -55,6 +59,19 @@ class ActorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideStatus:
+    """What an actor has not done yet outside, such as rows that its table does not show.
+
+    `snapshot` is the oldest durable snapshot from which something follows, for `seconds` now. `trouble` says why the
+    last try failed, "" if none did.
+    """
+
+    snapshot: SnapshotId
+    seconds: float
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingMessage:
     """A message that waits at its sender for an object that is not ready, for `seconds`, at least five.
 
@@ -85,7 +102,7 @@ class SystemStatus:
     `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
     `last_taken_at` describe the newest snapshot committed in this life. `proofs` counts its states by what was proved
     of them: "proved", "alike", "plain" or "unproved"; `unproved` names the first actor that is, and why. `aborted` is
-    the number of aborted snapshots.
+    the number of aborted snapshots. `outside` has the actors that are behind their durable snapshots outside.
     """
 
     name: str
@@ -104,6 +121,7 @@ class SystemStatus:
     proofs: Mapping[str, int] = field(default_factory=dict)
     unproved: str = ""
     changed_answers: int = 0
+    outside: Mapping[str, OutsideStatus] = field(default_factory=dict)
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
@@ -131,7 +149,17 @@ def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, .
         proofs,
         unproved,
         report["changed_answers"],
+        {name: OutsideStatus(*figures) for name, figures in report["outside"].items()},
     )
+
+
+def warn_of_unsettled(committed: Committed, system: str) -> None:
+    """Log which actors had not done all that follows outside from the savepoint with which their system stopped."""
+    if late := committed.unsettled:
+        log.warning(
+            "system %r is stopped, and %s has not done yet outside what follows from %s: a restore does it",
+            *(system, some_names(late), committed.record.snapshot),
+        )
 
 
 def _long_handlers(report: dict[str, Any]) -> list[str]:

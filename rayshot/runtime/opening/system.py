@@ -31,7 +31,7 @@ from rayshot.runtime.driver.enrolment import enroll
 from rayshot.runtime.driver.recovery_news import RecoverySubscription
 from rayshot.runtime.driver.snapshot_request import take_snapshot
 from rayshot.runtime.opening import ports
-from rayshot.runtime.opening.status import SystemStatus, read_status
+from rayshot.runtime.opening.status import SystemStatus, read_status, warn_of_unsettled
 from rayshot.runtime.opening.termination import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.answers import SILENT_S, ask_until_settled
@@ -309,14 +309,14 @@ class System:
         """Take a savepoint and end the system with it, as one step: no handler runs between the cut and the end.
 
         The cut holds the messages that this driver sent before. Messages of others are inside the cut too, or are
-        refused: none is processed after the cut, and calls fail with SystemStopped. So the effects outside the system
-        (files, HTTP calls) match the states in the savepoint, and a restore goes on where they ended. If no savepoint
-        can be taken, the system goes on as if nothing had been asked.
+        refused: none is processed after the cut, and calls fail with SystemStopped. So effects outside the system match
+        the states in the savepoint. If no savepoint can be taken, the system goes on as if nothing had been asked.
 
         Args:
             label: what the savepoint is for.
 
-        Returns the savepoint; the system is shut down.
+        Returns the savepoint; the system is shut down, when all is done outside that follows from it, such as rows of
+        sinks. Behind a minute it waits no longer: a warning names who has not done it, and a restore does it then.
 
         Raises:
             SnapshotAborted: no savepoint was taken and the system goes on; also if a receiver does not take the
@@ -386,7 +386,7 @@ class System:
         leave_on_sigterm(lambda: self.latest.leave(label, within_s), within_s)
 
     def leave(self, label: str, within_s: float) -> str:
-        """Internal: stop with a savepoint within so many seconds, as a signal asks for; returns a text for the log."""
+        """Internal: stop with a savepoint within so many seconds; returns a text for the log."""
         savepoint = "" if self._client.closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 
@@ -408,11 +408,11 @@ class System:
         return savepoint
 
     def _take(self, order: SnapshotRequest, drain: Drain) -> Snapshot:
-        done = self.order(order, order.within_s, drain)
+        warn_of_unsettled(done := self.order(order, order.within_s, drain), self.name)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: SnapshotRequest, within_s: float = inf, drain: Drain | None = None) -> Committed:
-        """Internal: see `take_snapshot`. Commands use this, because they read no storage."""
+        """Internal: see `take_snapshot`. Commands use this."""
         return take_snapshot(self._client, order, within_s, drain)
 
     def snapshots(self) -> list[Snapshot]:

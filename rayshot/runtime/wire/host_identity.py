@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from rayshot.errors import AnswerChanged, SystemDown, SystemRecovering, SystemStopped
+from rayshot.format.entries import OutsideMode
 from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import KEPT, Loops, Trace
 from rayshot.model.dead_letter import DeadLetter
@@ -17,8 +18,34 @@ from rayshot.runtime.door.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 from rayshot.runtime.wire.class_code import digest_of_code
 
+RECORDER_TIMEOUTS = 1.5
+"""If the end of a snapshot gets lost, an actor gives the snapshot up after so many time-outs."""
 CALLS_AT_ONCE = 8
 """Calls of drivers that may wait for their outcomes at one actor at a time. More threads cost each call more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideTerms:
+    """How far a life may go outside: what the hooks of a class with something outside are told, see `model.outside`.
+
+    `run` names the log of the storage, and `owner` who began the life, see FencingToken. `mode` is what was said when
+    a person restored the system: "refuse" what does not fit; publish "again" what comes behind the snapshot; or "leave"
+    alone what is outside, so that no hook of such a class is called. `files` is the address of the folder for what
+    actors write for snapshots, None for the storage. `takeover`: what another run has may be taken. `encrypted`: so are
+    the snapshots.
+    """
+
+    run: str = ""
+    owner: str = ""
+    mode: OutsideMode = "refuse"
+    files: str | None = None
+    takeover: bool = False
+    encrypted: bool = False
+
+    @property
+    def root(self) -> str | None:
+        """The root of these files: in one folder, systems of the same name and of different storages stay apart."""
+        return None if self.files is None else f"{self.files}/{self.run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +58,7 @@ class HostIdentity:
     `cautions` says which actors are watched for poison in this life, see `protocol.poison`.
     `hash_seed` is the seed of `hash()` with which hosts are made, None if each process has its own.
     `loops` says whether the frame of a method that loops is kept or thrown away at the top of a pass.
+    A snapshot is given up behind `snapshot_timeout_s` seconds. `outside` says how far its class may go outside.
     `calls_at_once`: so many calls of drivers may wait for their outcomes in this process at a time.
     """
 
@@ -39,7 +67,7 @@ class HostIdentity:
     name: str
     coordinator: Any
     storage: str
-    recorder_timeout_s: float
+    snapshot_timeout_s: float
     channel_state_bytes_max: int
     trace: Trace = False
     loading: bool = False
@@ -50,6 +78,12 @@ class HostIdentity:
     hash_seed: int | None = None
     loops: Loops = KEPT
     calls_at_once: int = CALLS_AT_ONCE
+    outside: OutsideTerms = OutsideTerms()
+
+    @property
+    def recorder_timeout_s(self) -> float:
+        """An actor gives a snapshot up behind so many seconds."""
+        return RECORDER_TIMEOUTS * self.snapshot_timeout_s
 
     @property
     def life(self) -> bytes:

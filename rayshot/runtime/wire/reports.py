@@ -5,11 +5,11 @@ fetched the report with a Ray call, the body stays in Ray's object store until t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rayshot.format.codec import Frame, pack_frames
-from rayshot.format.entries import StateCodec
+from rayshot.format.entries import Outside, OutsideFile, StateCodec
 from rayshot.format.pickled_state import Referenced
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.record import Record
@@ -78,11 +78,15 @@ class RecordBody:
 
 @dataclass(frozen=True, slots=True)
 class RecordReport:
-    """A record with the bytes that belong to it. `hold_s`: the seconds that the actor was stopped."""
+    """A record with the bytes that belong to it. `hold_s`: the seconds that the actor was stopped.
+
+    `outside` is what the actor's class fixed outside, None if it has nothing there.
+    """
 
     record: Record
     hold_s: float
     body: RecordBody
+    outside: Outside | None = None
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
@@ -130,7 +134,8 @@ def unpack_record(fields: tuple[object, ...]) -> Record:
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     """A report in two parts: the head for the coordinator, and the body, which only a vault reads."""
     body, state = report.body, report.body.state
-    head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
+    outside = () if report.outside is None else (astuple(report.outside),)
+    head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size, *outside))
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spill, state.shapes)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
     references = tuple(tuple(found) for found in state.references) if state else ()
@@ -138,10 +143,14 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     return head, (pack(fields), references, attached) if references or any(attached) else pack(fields)
 
 
-def unpack_head(head: bytes) -> tuple[Record, float, int]:
-    """A record, the seconds that its actor was stopped, and the number of bytes of its state."""
-    record, hold_s, state_bytes = unpack(head)
-    return unpack_record(record), hold_s, state_bytes
+def unpack_head(head: bytes) -> tuple[Record, float, int, Outside | None]:
+    """A record, the seconds that its actor was stopped, the bytes of its state, and what is outside."""
+    record, hold_s, state_bytes, *outside = unpack(head)
+    return unpack_record(record), hold_s, state_bytes, _unpack_outside(*outside[0]) if outside else None
+
+
+def _unpack_outside(payload: str, files: Sequence[tuple[Any, ...]], root: str | None) -> Outside:
+    return Outside(payload, tuple(OutsideFile(*file) for file in files), root)
 
 
 def unpack_body(body: Body) -> RecordBody:

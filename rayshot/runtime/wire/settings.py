@@ -7,9 +7,6 @@ from rayshot.model.configuration import KEPT, FailureConfig, Loops, SnapshotConf
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.wire.host_identity import HostIdentity
 
-RECORDER_TIMEOUTS = 1.5
-"""If the end of a snapshot gets lost, an actor gives the snapshot up after so many time-outs."""
-
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
@@ -19,7 +16,9 @@ class SystemSettings:
     `beginning`: nothing is committed before the first snapshot, which is requested when the `begin` function has
     returned. `fresh`: the life may begin even if the storage has snapshots of earlier lives. `pin` is the snapshot to
     which its program goes back, see `store.pinning`. `hash_seed` and `loops` are for hosts, see HostIdentity. `keys`
-    are the names of its keys, see `keyring`. Ray keeps this object, so it does not hold the keys themselves.
+    are the names of its keys, see `keyring`. `files` is the root of what actors write for snapshots, see OutsideTerms.
+    `takeover`: where the system begins, it may take what another run has outside. Ray keeps this object, so it does not
+    hold the keys themselves.
     """
 
     system: str
@@ -35,11 +34,12 @@ class SystemSettings:
     pin: SnapshotId | None = None
     hash_seed: int | None = None
     loops: Loops = KEPT
+    files: str | None = None
+    takeover: bool = False
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
         """The identity for hosts of the life `incarnation`, whose snapshots are taken as `config` says now."""
-        timeout_s = RECORDER_TIMEOUTS * config.timeout_s
-        told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
+        told = coordinator, self.storage, config.timeout_s, config.max_in_flight_bytes, self.trace
         return HostIdentity(
             self.system,
             incarnation,

@@ -186,7 +186,7 @@ class SimulatedActor(ActorPort):
         self.sends = []
         try:
             with no_loop_around():
-                tell_of_restore(self.cell)
+                tell_of_restore(self.cell, None)
         finally:
             self._sent_by_hook, self.sends = self.sends, None
             self.cell.ask()

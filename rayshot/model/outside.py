@@ -1,0 +1,112 @@
+"""What is outside and belongs to a cut: what the hooks of an actor's class are told, and what they may give.
+
+See `hooks`. A sink's rows, the shards of a trainer and the state of an engine are outside: an actor's class fixes them
+when a snapshot records it, and they come back when the actor goes back to that snapshot.
+"""
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from rayshot.errors import OutsideFailed
+from rayshot.format.entries import OutsideFile
+
+PAYLOAD_BYTES_MAX = 64 << 10
+
+
+class Folder(Protocol):
+    """A place for the files of one actor in one snapshot."""
+
+    def open(self) -> str:
+        """Its address, which is a path on a local disk. Then it exists."""
+
+    def seal(self) -> tuple[OutsideFile, ...]:
+        """List its files, which do not change from now on. Raises OutsideFailed, StoreError."""
+
+    def verify(self) -> None:
+        """Compare its files with the snapshot: sizes and digests. Raises Damaged, StoreError."""
+
+
+class FencingToken(NamedTuple):
+    """Who may change what is outside: the resource keeps the token of who took it, and refuses all others.
+
+    `run` names the log of one storage. In it lives only grow, so who has a lower `life` is of the past. `owner` names
+    who began that life: the log may have been copied, and then two systems may come to the same life.
+    """
+
+    run: str
+    life: int
+    owner: str
+
+    def may_take(self, held: "FencingToken | None") -> bool:
+        """Whether a life with this token may take a resource that has `held`, None if nobody ever took it."""
+        return held is None or self == held or (self.run == held.run and self.life > held.life)
+
+
+@dataclass(eq=False)
+class ActorCut:
+    """A snapshot, as a hook of one actor sees it.
+
+    What the class changes outside, it changes with `token`. `snapshot` is the id of the snapshot. `payload` is what the
+    actor gave for it, None before. `deadline_s`: the snapshot is given up after so many seconds; then `cancelled` is
+    set. What was written for it stays all the same, as a lost answer may mean that it is durable; rayshot deletes the
+    folder when it is not.
+
+    Where an actor goes on from a snapshot, `again` says that a person restored it with `outside="again"`, and
+    `takeover` that this life may take what another run has.
+    """
+
+    system: str
+    actor: str
+    token: FencingToken
+    snapshot: str
+    payload: Any = None
+    deadline_s: float = 0.0
+    again: bool = False
+    takeover: bool = False
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    place: Folder | None = field(default=None, repr=False)
+    """Internal: where the folder is; None where there is none, for the reason `no_place`."""
+    no_place: str = field(default="no place for files is here", repr=False)
+    """Internal."""
+    has_files: bool = field(default=False, repr=False)
+    """Internal: whether the folder was asked for."""
+
+    @property
+    def folder(self) -> str:
+        """The address of the folder for this actor's files in this snapshot: a path if the storage is a local disk.
+
+        Its files belong to the snapshot: the manifest has their names, sizes and digests, and they go when the snapshot
+        goes. Raises OutsideFailed if there is no place for them.
+        """
+        if self.place is None:
+            raise OutsideFailed(f"actor {self.actor!r}: {self.no_place}", actor=self.actor)
+        self.has_files = True
+        return self.place.open()
+
+    def verify(self) -> None:
+        """In `on_restore`: compare the digests of the folder's files with the snapshot, before they are loaded.
+
+        Their sizes have been compared already. Raises Damaged, StoreError.
+        """
+        if self.place is not None:
+            self.place.verify()
+
+
+def pack_payload(payload: Any, actor: str) -> str:
+    """A payload as the manifest has it: JSON without spaces, with sorted keys. Raises OutsideFailed."""
+    try:
+        text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        comes_back = json.loads(text) == payload
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _unfit(actor, f"is not JSON: {error}") from error
+    if not comes_back:
+        raise _unfit(actor, "would come back otherwise from JSON: give lists, and maps whose keys are texts")
+    if (size := len(text.encode(errors="surrogatepass"))) > PAYLOAD_BYTES_MAX:
+        raise _unfit(actor, f"has {size:,} bytes, the limit is {PAYLOAD_BYTES_MAX:,}: write it into cut.folder")
+    return text
+
+
+def _unfit(actor: str, why: str) -> OutsideFailed:
+    return OutsideFailed(f"actor {actor!r}: the payload of on_snapshot {why}", actor=actor)

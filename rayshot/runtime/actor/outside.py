@@ -1,0 +1,349 @@
+"""What an actor's class fixes outside, in one life of the actor: its hooks, and the functions that they return.
+
+`on_snapshot` is called when a snapshot is to be recorded, before the state is; `on_commit` when a snapshot is durable
+and advances, and again for the one from which the actor goes on. What they return runs beside the handlers: the
+functions of `on_snapshot` one after the other, and one function of `on_commit` at a time, again and again until it
+succeeds. A commit implies all earlier ones of the actor, so only the newest one waits.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from rayshot.errors import OutsideConflict, OutsideFailed, RayshotError, SystemDown
+from rayshot.format.entries import Outside
+from rayshot.model.calls import Interruption
+from rayshot.model.cell import Cell
+from rayshot.model.hook_calls import failed_outside, tell_of_commit, tell_of_snapshot
+from rayshot.model.hooks import HAS_ROOM, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, has_outside
+from rayshot.model.outside import ActorCut, FencingToken, pack_payload
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.door.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from rayshot.snapshots.outside import ActorFolder
+
+log = logging.getLogger("rayshot")
+PAUSES_S = (0.1, 0.5, 1.0, 5.0, 30.0)
+"""Behind each failure of a function of `on_commit` it waits so long; behind further ones as long as behind the last."""
+TOLD_MAX = 16
+"""An actor remembers so many snapshots of which it was told. Of a forgotten one it hears no commit."""
+PLAIN = (
+    "the snapshots of the system are encrypted, and files in cut.folder would not be: encrypt them yourself, and "
+    'say so with @rayshot.actor(outside="plain")'
+)
+ASK_S = 1.0
+"""An actor that ends asks for a snapshot again behind so many seconds, while none is under way."""
+
+
+@dataclass(slots=True, eq=False)
+class ToldCut:
+    """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
+
+    `is_last`: the actor handled no more messages from then on.
+    """
+
+    snapshot: SnapshotId
+    cut: ActorCut
+    given: Any = None
+    is_last: bool = False
+
+
+class OutsideWork:
+    """See the module. Call everything under the process's lock, unless a method says otherwise.
+
+    `is_there`: the class has something outside, and this life may touch it. `back` is the snapshot from which the actor
+    goes on, None if it began in this life. `bounds`: the class says whether it has room; `is_full`: it has none for
+    further messages.
+    """
+
+    def __init__(self, runner: Runner, cell: Cell) -> None:
+        self.back: ToldCut | None = None
+        self.is_there = self.bounds = self.is_full = self._settles = self._follows = False
+        self._runner, self._cell = runner, cell
+        self._terms = runner.identity.outside
+        self._told: dict[SnapshotId, ToldCut] = {}
+        self._due: ToldCut | None = None
+        self._publishing: tuple[ToldCut, Callable[[], object]] | None = None
+        self._settled: ToldCut | None = None
+        self._trouble = ""
+        self._over = threading.Event()
+        self._beside = Beside(f"rayshot-{runner.name}-snapshot"), Beside(f"rayshot-{runner.name}-commit")
+        self._ask_at = 0.0
+
+    def born(self) -> None:
+        """The actor has its object."""
+        user_class = type(self._cell.instance)
+        self.is_there = self._terms.mode != "leave" and has_outside(user_class)
+        self._settles = self.is_there and hasattr(user_class, ON_COMMIT)
+        self.bounds = self.is_there and hasattr(user_class, HAS_ROOM)
+
+    # Snapshots -------------------------------------------------------------------------------------------------
+
+    def lacks(self, snapshot: SnapshotId) -> bool:
+        """Whether the class must be told of this snapshot before it is recorded."""
+        return self.is_there and snapshot not in self._told
+
+    def tell_of_snapshot(self, snapshot: SnapshotId) -> None:
+        """Call `on_snapshot`. On the worker, between two handlers and without the lock, as it may send.
+
+        Raises OutsideFailed, OutsideConflict; what stops the actor meanwhile.
+        """
+        told = ToldCut(snapshot, self._cut(snapshot, self._folder(snapshot), PLAIN), is_last=self._runner.ending)
+        told.given = tell_of_snapshot(self._cell, told.cut)
+        failpoint("after_on_snapshot")
+        with self._runner.lock:
+            self._follow()
+            self._told[snapshot] = told
+            if len(self._told) > TOLD_MAX:
+                del self._told[next(iter(self._told))]
+
+    def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideFailed], None]) -> None:
+        """The snapshot is recorded: call `done` with what the manifest gets, from a thread and without the lock."""
+        self._beside[0].put(partial(self._seal, self._told[snapshot], done))
+
+    def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideFailed], None]) -> None:
+        try:
+            payload = told.given() if callable(told.given) else told.given
+            packed = pack_payload(payload, self._runner.name)
+            files = told.cut.place.seal() if told.cut.has_files and told.cut.place is not None else ()
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything: the snapshot is given up
+            done(failed_outside(self._cell, ON_SNAPSHOT, error))
+            return
+        finally:
+            told.given = None  # it may hold a copy of the state
+        told.cut.payload = payload
+        failpoint("before_outside_sealed")
+        done(Outside(packed, files, self._terms.root if files else None))
+
+    def forget(self, snapshot: SnapshotId) -> None:
+        """The snapshot has ended here: nobody waits for its function any more."""
+        if (told := self._told.get(snapshot)) is not None:
+            told.cut.cancelled.set()
+
+    def _cut(self, snapshot: SnapshotId, place: "ActorFolder | None", no_place: str) -> ActorCut:
+        identity = self._runner.identity
+        token = FencingToken(self._terms.run, identity.incarnation, self._terms.owner)
+        within_s = identity.snapshot_timeout_s
+        of = identity.system, self._runner.name, token, str(snapshot)
+        return ActorCut(*of, deadline_s=within_s, place=place, no_place=no_place)
+
+    def _folder(self, snapshot: SnapshotId) -> "ActorFolder | None":
+        from rayshot.snapshots.outside import ActorFolder  # noqa: PLC0415 - late: most actors need no storage
+
+        identity, specification = self._runner.identity, self._cell.specification
+        assert specification is not None
+        if self._terms.encrypted and not specification.has_plain_files:
+            return None
+        return ActorFolder(self._terms.root or identity.storage, identity.system, snapshot, self._runner.name)
+
+    @property
+    def hooks_s(self) -> float:
+        """`on_restore` may take so many seconds."""
+        return HOOKS_S if self._cell.specification is None else self._cell.specification.hooks_s
+
+    @property
+    def back_cut(self) -> ActorCut | None:
+        """What `on_restore` is told; None where this life may touch nothing outside."""
+        return None if self.back is None or self._terms.mode == "leave" else self.back.cut
+
+    # Commits -------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """The class must hear of each commit at once: ask the coordinator for it."""
+        if self._settles and not self._follows:
+            self._follows = True
+            identity = self._runner.identity
+            identity.coordinator.await_commits.remote(identity.name, identity.incarnation, settles=True)
+
+    def follow_again(self) -> None:
+        """Another process coordinates, and does not know that commits are followed here."""
+        if self._follows:
+            self._follows = False
+            self._follow()
+
+    def goes_on_from(self, snapshot: SnapshotId, outside: Outside | None, storage: str, folder: str) -> None:
+        """The actor has its state from this snapshot, in that folder of a storage. Without the lock: it looks at files.
+
+        Raises Damaged, StoreError if files are not there as they were.
+        """
+        from rayshot.snapshots.outside import ActorFolder  # noqa: PLC0415 - as below
+
+        self.born()
+        place = None
+        if outside is not None and outside.files:
+            place = ActorFolder(outside.root or storage, folder, snapshot, self._runner.name, outside.files)
+            if self.is_there:
+                place.check()
+        cut = self._cut(snapshot, place, "the snapshot has no files of it")
+        cut.payload = None if outside is None else json.loads(outside.payload)
+        cut.again, cut.takeover = self._terms.mode == "again", self._terms.takeover
+        self.back = ToldCut(snapshot, cut)
+
+    def resumed(self) -> None:
+        """All actors are loaded: the snapshot from which this one goes on counts as committed."""
+        if self.back is not None and self._settles:
+            self._follow()
+            self._commit(self.back)
+
+    def committed(self, snapshot: SnapshotId) -> None:
+        """The snapshot is durable, and advances. Those of which the class was told before are older."""
+        if self._settles and (told := self._told.get(snapshot)) is not None:
+            for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
+                del self._told[older]
+            self._commit(told)
+
+    def _commit(self, told: ToldCut) -> None:
+        self._due = told
+        self._runner.interrupted = True
+        self._runner.notify()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `on_commit` is to be called."""
+        return self._due is not None and not self._runner.loading
+
+    def tell_of_commit(self) -> None:
+        """Call `on_commit` for the newest snapshot that is due. On the worker, between two handlers, without the lock.
+
+        If it raises, it is called again with the next commit; an OutsideConflict stops the system.
+        """
+        with self._runner.lock:
+            told, self._due = self._due, None
+        if told is None:
+            return
+        try:
+            work = tell_of_commit(self._cell, told.cut)
+        except (Interruption, SystemDown):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
+            self._failed(told, error)
+            return
+        failpoint("after_on_commit")
+        if not callable(work):
+            self._settle(told)
+            return
+        with self._runner.lock:
+            is_new, self._publishing = self._publishing is None, (told, work)
+        if is_new:
+            self._beside[1].put(self._publish)
+
+    def _publish(self) -> None:
+        """Run the newest function of `on_commit`, again and again until one succeeds or the life is over."""
+        failures = 0
+        while (newest := self._publishing) is not None and not self._over.is_set():
+            told, work = newest
+            try:
+                failpoint("before_publish")
+                work()
+                failpoint("after_publish")
+            except BaseException as error:  # noqa: BLE001 - a database may raise anything
+                if self._failed(told, error):
+                    return
+                self._over.wait(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+                failures += 1
+                continue
+            failures = 0
+            with self._runner.lock:
+                if self._publishing is newest:
+                    self._publishing = None
+            self._settle(told)
+
+    def _settle(self, told: ToldCut) -> None:
+        """All is done that follows from this commit. Takes the lock."""
+        with self._runner.lock:
+            if self._over.is_set():
+                return
+            self._settled, self._trouble = told, ""
+            self._say(told, "")
+            self._runner.interrupted = True  # it may have room again, or may end
+            self._runner.notify()
+
+    def _failed(self, told: ToldCut, error: BaseException) -> bool:
+        """`on_commit` or its function raised: say so. Returns whether it must not be tried again. Takes the lock."""
+        why = error if isinstance(error, OutsideConflict) else failed_outside(self._cell, ON_COMMIT, error)
+        with self._runner.lock:
+            if self._over.is_set():
+                return True
+            if isinstance(why, OutsideConflict):
+                self.conflict(why)
+                return True
+            if why.message != self._trouble:
+                self._trouble = why.message
+                log.warning("%s. It is tried again", why.message)
+                self._say(told, why.message)
+        return False
+
+    def _say(self, told: ToldCut, trouble: str) -> None:
+        identity = self._runner.identity
+        identity.coordinator.settled.remote(identity.name, told.snapshot, trouble, identity.incarnation)
+
+    def conflict(self, error: RayshotError) -> None:
+        """What is outside does not fit the state: the system stops."""
+        log.error("%s: %s", self._runner.name, error)
+        identity = self._runner.identity
+        identity.coordinator.conflicts.remote(identity.name, error.message, identity.incarnation)
+
+    # Between handlers ------------------------------------------------------------------------------------------
+
+    def look_for_room(self) -> None:
+        """Ask the class whether it has room. On the worker, between two handlers, without the lock."""
+        try:
+            self.is_full = not self._cell.instance.has_room()
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
+            log.warning("%s. Messages are taken all the same", failed_outside(self._cell, HAS_ROOM, error).message)
+            self.is_full = False
+
+    def may_end(self) -> bool:
+        """Whether an actor that handles no more messages may go: behind a commit that holds all that it took."""
+        return not self._settles or (self._settled is not None and self._settled.is_last)
+
+    def asks(self) -> bool:
+        """Whether the actor, which ends, is to ask for a snapshot now, as none is under way."""
+        now = time.monotonic()
+        if self.may_end() or self._due or self._publishing or now < self._ask_at:
+            return False
+        self._ask_at = now + ASK_S
+        return True
+
+    def shut(self) -> None:
+        """This life is over: what runs beside the handlers is not tried again."""
+        self._over.set()
+        for told in self._told.values():
+            told.cut.cancelled.set()
+
+
+class Beside:
+    """Runs functions one after the other, on a thread that is there while there are some."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._runs = False
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Run this behind all others. It must not raise."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._runs:
+                return
+            self._runs = True
+        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._runs = False
+                    return
+                work = self._waiting.popleft()
+            work()

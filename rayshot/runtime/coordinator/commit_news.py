@@ -1,0 +1,139 @@
+"""Which actors hear of each durable snapshot at once, and who has not done yet what follows from one outside."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rayshot.errors import RayshotError
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.coordinator.members import Members
+from rayshot.runtime.coordinator.system_lock import SystemLock
+
+log = logging.getLogger("rayshot")
+SETTLE_S = 60.0
+"""A stop waits so many seconds for what follows outside from its savepoint."""
+
+
+class OutsideFigures(NamedTuple):
+    """What an actor has not done yet outside.
+
+    It is behind `snapshot`, the oldest durable one from which something follows, since `seconds`; `trouble` says why it
+    failed last, "" if it did not.
+    """
+
+    snapshot: SnapshotId
+    seconds: float
+    trouble: str
+
+
+@dataclass(slots=True)
+class _Owed:
+    """What an actor owes: by snapshot, in the order of their commits, since when, by time.monotonic."""
+
+    since: dict[SnapshotId, float] = field(default_factory=dict)
+    trouble: str = ""
+
+
+class CommitNews:
+    """See the module. Call everything under the system's lock, except `await_settled`, which takes it.
+
+    `advanced` is the newest snapshot of this life that was committed and advances. `failures` counts what was tried
+    outside in vain.
+    """
+
+    def __init__(self, members: Members, lock: SystemLock) -> None:
+        self.advanced: SnapshotId | None = None
+        self.failures = 0
+        self._members, self._lock = members, lock
+        self._following: set[str] = set()
+        self._settling: set[str] = set()
+        """Those of them that have something to do outside behind each commit."""
+        self._owed: dict[str, _Owed] = {}
+        self._changed, self._is_over = threading.Event(), False
+
+    def follow(self, name: str, *, settles: bool, taken_by_itself: bool) -> None:
+        """Tell this actor of each snapshot that advances from now on, and of the last one.
+
+        `settles`: it will say of each when it is `settled`. Snapshots are `taken_by_itself`, or somebody asks for them.
+        """
+        if not (taken_by_itself or self._following):
+            log.warning(
+                "%s: answers with durable=True, and rows of sinks, wait for the next snapshot, and somebody must ask "
+                "for it, as interval_s of the SnapshotConfig is None",
+                name,
+            )
+        self._following.add(name)
+        if settles:
+            self._settling.add(name)
+        if self.advanced is not None:
+            self._members.tell(name, "advanced", self.advanced)
+
+    def committed(self, snapshot: SnapshotId, outside: Iterable[str]) -> None:
+        """A snapshot was committed, and advances. From it follows something outside, at these actors."""
+        self.advanced = snapshot
+        self.owe(snapshot, self._settling.intersection(outside))
+        for name in sorted(self._following):
+            self._members.tell(name, "advanced", snapshot)
+
+    def owe(self, snapshot: SnapshotId, outside: Iterable[str]) -> None:
+        """This snapshot is durable, or the actors go on from it: they have something to do outside."""
+        for name in outside:
+            self._owed.setdefault(name, _Owed()).since[snapshot] = time.monotonic()
+
+    def give_up_durable(self, error: RayshotError) -> None:
+        """No snapshot can be taken: who waits for a durable answer hears why."""
+        for name in sorted(self._following):
+            self._members.tell(name, "give_up_durable", error)
+
+    def settled(self, name: str, snapshot: SnapshotId, trouble: str) -> None:
+        """An actor has done all that follows from this snapshot and earlier ones; or not yet, for that `trouble`."""
+        owed = self._owed.get(name)
+        if owed is None or snapshot not in owed.since:  # it was said before
+            return
+        owed.trouble = trouble
+        if trouble:
+            self.failures += 1
+            return
+        for older in tuple(owed.since):
+            del owed.since[older]
+            if older == snapshot:
+                break
+        if not owed.since:
+            del self._owed[name]
+        self._changed.set()
+
+    def forget(self, name: str) -> None:
+        """The actor has ended."""
+        self._following.discard(name)
+        self._settling.discard(name)
+        self._owed.pop(name, None)
+        self._changed.set()
+
+    def end(self) -> None:
+        """The life is over: nobody settles any more."""
+        self._is_over = True
+        self._changed.set()
+
+    def await_settled(self) -> tuple[str, ...]:
+        """Wait until all is done outside that follows from durable snapshots, SETTLE_S seconds at most.
+
+        Returns the actors that have not done it, sorted. Takes the lock.
+        """
+        until = time.monotonic() + SETTLE_S
+        while True:
+            with self._lock:
+                self._changed.clear()
+                late = tuple(sorted(self._owed))
+            if not late or self._is_over or not self._changed.wait(max(0.0, until - time.monotonic())):
+                return late
+
+    def figures(self) -> Mapping[str, OutsideFigures]:
+        """What each actor that is behind has not done yet."""
+        now, found = time.monotonic(), {}
+        for name, owed in self._owed.items():
+            snapshot, since = next(iter(owed.since.items()))
+            found[name] = OutsideFigures(snapshot, now - since, owed.trouble)
+        return found
