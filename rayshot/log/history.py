@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import assert_never
 
-from rayshot.format.entries import OutsideMode
 from rayshot.log.records import (
     CommitRecord,
     CopyRecord,
@@ -83,17 +82,10 @@ class History:
         return self._restore
 
     @property
-    def outside(self) -> tuple[OutsideMode, bool]:
-        """What a person said of what is outside, who restored the present life, and whether it may take it over.
-
-        "leave" holds until a person restores the system again; the rest until the life goes back to a snapshot of its
-        own, so that a life which went back before has heard of it too.
-        """
+    def is_as_restored(self) -> bool:
+        """Whether the present life would go back to the snapshot from which a person restored it."""
         said, back = self._restore, self.rollback_target
-        if said is None or back is None:
-            return "refuse", False
-        is_new = (back.snapshot, back.origin) == (said.snapshot, said.origin)
-        return (said.outside if is_new or said.outside == "leave" else "refuse"), is_new and said.takeover
+        return said is not None and back is not None and (back.snapshot, back.origin) == (said.snapshot, said.origin)
 
     def owns(self, record: CommitRecord) -> bool:
         """Whether retention may delete a snapshot.

@@ -53,8 +53,9 @@ class ActorCut:
     set. What was written for it stays all the same, as a lost answer may mean that it is durable; rayshot deletes the
     folder when it is not.
 
-    Where an actor goes on from a snapshot, `again` says that a person restored it with `outside="again"`, and
-    `takeover` that this life may take what another run has.
+    Where a person restored the system with `outside="again"`, `again` names that, else it is "": what is outside may
+    have more, and what comes behind the snapshot is done a second time there, but only once for one name. `takeover`:
+    what another run has may be taken.
     """
 
     system: str
@@ -63,7 +64,7 @@ class ActorCut:
     snapshot: str
     payload: Any = None
     deadline_s: float = 0.0
-    again: bool = False
+    again: str = ""
     takeover: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     place: Folder | None = field(default=None, repr=False)

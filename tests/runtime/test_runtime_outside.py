@@ -41,7 +41,7 @@ def test_a_killed_writer_publishes_each_row_once(system, table):
     writer.write.tell(3)
     kill(system, "writer")
     until_it_runs(system)
-    assert ["back", "1-coordinator-1", {"sequence": 1}, 2, False, False] in ray.get(writer.read.remote())
+    assert ["back", "1-coordinator-1", {"sequence": 1}, 2, "", False] in ray.get(writer.read.remote())
     system.snapshot()
     eventually(lambda: rows(table) == [1, 2, 3])
 

@@ -459,7 +459,8 @@ class Host(Answering):
             if stop is not None:
                 process.stop(stop)
             process.outcomes.durable.ask_again()
-            process.outside.follow_again()
+            if process.outside.settles:  # of a commit that the old one did not tell any more
+                process.follow_commits()
             process.concluding.end(None)
             lost = process.runner.participant.open_snapshots
             for snapshot in lost:

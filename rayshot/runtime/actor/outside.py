@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rayshot.errors import OutsideConflict, OutsideFailed, RayshotError, SystemDown
 from rayshot.format.entries import Outside
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rayshot.snapshots.outside import ActorFolder
 
 log = logging.getLogger("rayshot")
+OutsideError: TypeAlias = OutsideFailed | OutsideConflict
 PAUSES_S = (0.1, 0.5, 1.0, 5.0, 30.0)
 """Behind each failure of a function of `on_commit` it waits so long; behind further ones as long as behind the last."""
 TOLD_MAX = 16
@@ -48,28 +49,29 @@ ASK_S = 1.0
 class ToldCut:
     """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
 
-    `is_last`: the actor handled no more messages from then on.
+    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run.
     """
 
     snapshot: SnapshotId
     cut: ActorCut
     given: Any = None
     is_last: bool = False
+    is_sealed: bool = False
 
 
 class OutsideWork:
     """See the module. Call everything under the process's lock, unless a method says otherwise.
 
-    `is_there`: the class has something outside, and this life may touch it. `back` is the snapshot from which the actor
-    goes on, None if it began in this life. `bounds`: the class says whether it has room; `is_full`: it has none for
-    further messages.
+    `is_there`: the class has something outside, and this life may touch it; `settles`: it has `on_commit`. `back` is
+    the snapshot from which the actor goes on, None if it began in this life. `bounds`: the class says whether it has
+    room; `is_full`: it has none for further messages.
     """
 
     def __init__(self, runner: Runner, cell: Cell) -> None:
         self.back: ToldCut | None = None
-        self.is_there = self.bounds = self.is_full = self._settles = self._follows = False
+        self.is_there = self.settles = self.bounds = self.is_full = False
         self._runner, self._cell = runner, cell
-        self._terms = runner.identity.outside
+        self._terms, self._is_loaded = runner.identity.outside, False
         self._told: dict[SnapshotId, ToldCut] = {}
         self._due: ToldCut | None = None
         self._publishing: tuple[ToldCut, Callable[[], object]] | None = None
@@ -83,7 +85,7 @@ class OutsideWork:
         """The actor has its object."""
         user_class = type(self._cell.instance)
         self.is_there = self._terms.mode != "leave" and has_outside(user_class)
-        self._settles = self.is_there and hasattr(user_class, ON_COMMIT)
+        self.settles = self.is_there and hasattr(user_class, ON_COMMIT)
         self.bounds = self.is_there and hasattr(user_class, HAS_ROOM)
 
     # Snapshots -------------------------------------------------------------------------------------------------
@@ -101,22 +103,22 @@ class OutsideWork:
         told.given = tell_of_snapshot(self._cell, told.cut)
         failpoint("after_on_snapshot")
         with self._runner.lock:
-            self._follow()
             self._told[snapshot] = told
             if len(self._told) > TOLD_MAX:
                 del self._told[next(iter(self._told))]
 
-    def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideFailed], None]) -> None:
+    def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideError], None]) -> None:
         """The snapshot is recorded: call `done` with what the manifest gets, from a thread and without the lock."""
+        self._told[snapshot].is_sealed = True
         self._beside[0].put(partial(self._seal, self._told[snapshot], done))
 
-    def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideFailed], None]) -> None:
+    def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
         try:
             payload = told.given() if callable(told.given) else told.given
             packed = pack_payload(payload, self._runner.name)
             files = told.cut.place.seal() if told.cut.has_files and told.cut.place is not None else ()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything: the snapshot is given up
-            done(failed_outside(self._cell, ON_SNAPSHOT, error))
+            done(error if isinstance(error, OutsideConflict) else failed_outside(self._cell, ON_SNAPSHOT, error))
             return
         finally:
             told.given = None  # it may hold a copy of the state
@@ -125,16 +127,28 @@ class OutsideWork:
         done(Outside(packed, files, self._terms.root if files else None))
 
     def forget(self, snapshot: SnapshotId) -> None:
-        """The snapshot has ended here: nobody waits for its function any more."""
+        """The snapshot has ended here: nobody waits for its function any more. It runs all the same, as it may undo."""
         if (told := self._told.get(snapshot)) is not None:
             told.cut.cancelled.set()
+            if callable(told.given) and not told.is_sealed:
+                self.seal(snapshot, lambda _outcome: None)
 
     def _cut(self, snapshot: SnapshotId, place: "ActorFolder | None", no_place: str) -> ActorCut:
         identity = self._runner.identity
         token = FencingToken(self._terms.run, identity.incarnation, self._terms.owner)
-        within_s = identity.snapshot_timeout_s
-        of = identity.system, self._runner.name, token, str(snapshot)
-        return ActorCut(*of, deadline_s=within_s, place=place, no_place=no_place)
+        terms = self._terms
+        holds = terms.is_as_restored or not self._is_loaded
+        return ActorCut(
+            identity.system,
+            self._runner.name,
+            token,
+            str(snapshot),
+            deadline_s=identity.snapshot_timeout_s,
+            again=terms.mark if terms.mode == "again" and holds else "",
+            takeover=terms.takeover and holds,
+            place=place,
+            no_place=no_place,
+        )
 
     def _folder(self, snapshot: SnapshotId) -> "ActorFolder | None":
         from rayshot.snapshots.outside import ActorFolder  # noqa: PLC0415 - late: most actors need no storage
@@ -157,19 +171,6 @@ class OutsideWork:
 
     # Commits -------------------------------------------------------------------------------------------------
 
-    def _follow(self) -> None:
-        """The class must hear of each commit at once: ask the coordinator for it."""
-        if self._settles and not self._follows:
-            self._follows = True
-            identity = self._runner.identity
-            identity.coordinator.await_commits.remote(identity.name, identity.incarnation, settles=True)
-
-    def follow_again(self) -> None:
-        """Another process coordinates, and does not know that commits are followed here."""
-        if self._follows:
-            self._follows = False
-            self._follow()
-
     def goes_on_from(self, snapshot: SnapshotId, outside: Outside | None, storage: str, folder: str) -> None:
         """The actor has its state from this snapshot, in that folder of a storage. Without the lock: it looks at files.
 
@@ -178,25 +179,22 @@ class OutsideWork:
         from rayshot.snapshots.outside import ActorFolder  # noqa: PLC0415 - as below
 
         self.born()
-        place = None
+        self._is_loaded, place = True, None
         if outside is not None and outside.files:
             place = ActorFolder(outside.root or storage, folder, snapshot, self._runner.name, outside.files)
             if self.is_there:
                 place.check()
-        cut = self._cut(snapshot, place, "the snapshot has no files of it")
-        cut.payload = None if outside is None else json.loads(outside.payload)
-        cut.again, cut.takeover = self._terms.mode == "again", self._terms.takeover
-        self.back = ToldCut(snapshot, cut)
+        self.back = ToldCut(snapshot, self._cut(snapshot, place, "the snapshot has no files of it"))
+        self.back.cut.payload = None if outside is None else json.loads(outside.payload)
 
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
-        if self.back is not None and self._settles:
-            self._follow()
+        if self.back is not None and self.settles:
             self._commit(self.back)
 
     def committed(self, snapshot: SnapshotId) -> None:
         """The snapshot is durable, and advances. Those of which the class was told before are older."""
-        if self._settles and (told := self._told.get(snapshot)) is not None:
+        if self.settles and (told := self._told.get(snapshot)) is not None:
             for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
                 del self._told[older]
             self._commit(told)
@@ -228,12 +226,15 @@ class OutsideWork:
             self._failed(told, error)
             return
         failpoint("after_on_commit")
-        if not callable(work):
-            self._settle(told)
-            return
         with self._runner.lock:
-            is_new, self._publishing = self._publishing is None, (told, work)
-        if is_new:
+            before = self._publishing
+            if callable(work):
+                self._publishing = told, work
+            elif before is not None:  # nothing more follows from this one: it is done when that is
+                self._publishing = told, before[1]
+        if self._publishing is None:
+            self._settle(told)
+        elif before is None:
             self._beside[1].put(self._publish)
 
     def _publish(self) -> None:
@@ -304,7 +305,7 @@ class OutsideWork:
 
     def may_end(self) -> bool:
         """Whether an actor that handles no more messages may go: behind a commit that holds all that it took."""
-        return not self._settles or (self._settled is not None and self._settled.is_last)
+        return not self.settles or (self._settled is not None and self._settled.is_last)
 
     def asks(self) -> bool:
         """Whether the actor, which ends, is to ask for a snapshot now, as none is under way."""

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rayshot.errors import ActorExited, SystemDown, SystemRecovering
-from rayshot.format.codec import FLAT, Codec, creation_of
+from rayshot.format.codec import CALL, FLAT, Codec, creation_of
 from rayshot.format.pickling import carry
-from rayshot.model.calls import EXPIRE, OpenCall, Question, encode_reply, sendable
+from rayshot.model.calls import EXPIRE, OpenCall, Question, encode_reply, not_answered, sendable
 from rayshot.model.cell import Cell
 from rayshot.model.child_names import random_name
 from rayshot.model.current import runs_here
@@ -80,7 +80,7 @@ class ActorProcess:
         late = self.cell.owed.numbers, self._expire
         at_once = identity.calls_at_once
         self.channels.take = self._take_rider
-        self.outcomes = Outcomes(self.runner.lock, identity.name, self._await_commits, *late, calls_at_once=at_once)
+        self.outcomes = Outcomes(self.runner.lock, identity.name, self.follow_commits, *late, calls_at_once=at_once)
         self.concluding = Concluding(self.runner, self.channels.mailbox, self.cell)
         self.outside = OutsideWork(self.runner, self.cell)
         of_snapshots = self.outcomes, self.tracing, self.concluding, self.outside
@@ -246,8 +246,9 @@ class ActorProcess:
         with self.runner.lock:
             return self.outcomes.is_gone(caller) if is_driver(caller) else caller in self.runner.participant.ended_peers
 
-    def _await_commits(self) -> None:
-        self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation, settles=False)
+    def follow_commits(self) -> None:
+        """Hear of each commit at once, from now on; of the last one now."""
+        self.identity.coordinator.await_commits.remote(self.name, self.identity.incarnation)
 
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended. `token` names the coordinator's request, if any."""
@@ -307,8 +308,40 @@ class ActorProcess:
             self.outcomes.durable.committed(stop.savepoint)
         self.shut(stop.error())
 
+    def refuse_all(self) -> None:
+        """The actor handles nothing more, and waits for a commit before it ends: who calls it hears so now.
+
+        A caller that waited for its answer would let no snapshot begin, and so no commit come.
+        """
+        mailbox, codec, tracer = self.channels.mailbox, self.codec, self.tracing.tracer
+        why = f"actor {self.name!r} ended"
+        while True:
+            with self.runner.lock:
+                if mailbox.current is not None:
+                    mailbox.put_back()
+                delivery = mailbox.take(self.channels.limits()) if mailbox else None
+                if delivery is None or self.runner.down is not None:
+                    return
+                self.channels.dead_letters.add_unhandled(self.name, [(delivery.sender, delivery.frame)], why)
+            sender, frame = delivery.sender, delivery.frame
+            messages = codec.unpacker(frame.body)
+            with contextlib.suppress(SystemDown):  # a stop can come at any time
+                for message in messages if tracer is None else tracer.watch(sender, messages, frame.body):
+                    if message[0] == CALL:
+                        self.answer(sender, message[1], not_answered(self.name), ok=False)
+            with self.runner.lock:
+                for number in range(frame.first, frame.last + 1):
+                    mailbox.slots.pop((sender, number), None)
+                mailbox.position = frame.last
+                mailbox.finish()
+
     def wait_for_ends(self) -> None:
-        """This actor waits to end, maybe for a snapshot whose end was not announced yet: ask the coordinator for it."""
+        """This actor waits to end, maybe for a snapshot whose end was not announced yet: ask the coordinator for it.
+
+        If it waits for a commit, and no snapshot is under way, it begins one.
+        """
+        if not self.runner.participant.open_snapshots and self.outside.asks():
+            self.request_snapshot()
         if not self.runner.leaving:
             self.runner.leaving = True
             self.identity.coordinator.leaving.remote(self.name, self.identity.incarnation)

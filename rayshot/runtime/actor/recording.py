@@ -37,7 +37,7 @@ from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.concluding import Concluding
 from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes
-from rayshot.runtime.actor.outside import OutsideWork
+from rayshot.runtime.actor.outside import OutsideError, OutsideWork
 from rayshot.runtime.actor.runner import Runner, SnapshotEffect
 from rayshot.runtime.actor.tracing import Tracing
 from rayshot.runtime.door.failpoints import failpoint
@@ -126,10 +126,14 @@ class Recording:
         except (OutsideFailed, OutsideConflict) as error:
             with self._runner.lock:
                 self.captures.pop(snapshot, None)
-                if isinstance(error, OutsideConflict):
-                    self._outside.conflict(error)
                 if snapshot in self._runner.participant.open_snapshots:
-                    self._fail(snapshot, error.message, AbortReason.OUTSIDE_FAILED)
+                    self._failed_outside(snapshot, error)
+
+    def _failed_outside(self, snapshot: SnapshotId, error: OutsideError) -> None:
+        """`on_snapshot` or its function raised this."""
+        if isinstance(error, OutsideConflict):
+            self._outside.conflict(error)
+        self._fail(snapshot, error.message, AbortReason.OUTSIDE_FAILED)
 
     def next_capture(self) -> SnapshotId | None:
         """The oldest snapshot that can be recorded now.
@@ -184,7 +188,7 @@ class Recording:
     @property
     def needs_messages(self) -> bool:
         """Whether a snapshot may wait for messages to be handled: then they cannot wait for its commit."""
-        return self._runner.held or bool(self.captures)
+        return self._runner.held or bool(self._unrecorded)
 
     def _interrupt(self) -> None:
         self._runner.interrupted = True
@@ -358,19 +362,19 @@ class Recording:
             self.deliveries.put(report)
 
     def _sealed(
-        self, state: Captured | CaptureChild | None, report: RecordReport, outcome: Outside | OutsideFailed
+        self, state: Captured | CaptureChild | None, report: RecordReport, outcome: Outside | OutsideError
     ) -> None:
         """What is outside is fixed, or this failed: the report is complete. Takes the lock."""
         snapshot = report.record.snapshot
         with self._runner.lock:
             is_open = snapshot in self._runner.participant.open_snapshots
             if is_open and isinstance(outcome, Outside):
-                self._put(state, replace(report, outside=outcome))
+                self._put(state, replace(report, outside=outcome, settles=self._outside.settles))
             else:
                 if isinstance(state, CaptureChild):
                     state.discard()
-                if is_open and isinstance(outcome, OutsideFailed):
-                    self._fail(snapshot, outcome.message, AbortReason.OUTSIDE_FAILED)
+                if is_open and not isinstance(outcome, Outside):
+                    self._failed_outside(snapshot, outcome)
         self.deliveries.flush()
 
     def _attached(self, record: Record) -> tuple[Recorded, Recorded]:

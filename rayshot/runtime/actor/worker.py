@@ -224,7 +224,7 @@ class Worker:
         held_until = self._concluding.next_due() if self._runner.held else None
         timer = None if self._runner.loading else self._cell.timers.next_due()  # none fires while others load
         loops = self._suspension.loops
-        looks = self._cell.gatherings or any(loop.question is not None for loop in loops)
+        looks = self._cell.gatherings or self._outside.is_full or any(loop.question is not None for loop in loops)
         passes = () if self._runner.held or self._runner.loading else [loop.due for loop in loops]
         look = time.monotonic() + LOOK_S if looks else None
         times = timer, self._recording.deliveries.next_deadline(), held_until, look, *passes
@@ -447,12 +447,12 @@ class Worker:
         """Leave the system once everything sent has arrived and no snapshot is open here."""
         process, runner, recording = self._process, self._runner, self._recording
         self._end_owed()
+        if not self._outside.may_end():
+            process.refuse_all()
         with runner.lock:
             sent = self._channels.sent
             if recording.captures or not self._outside.may_end() or not runner.participant.may_end(sent):
                 process.wait_for_ends()
-                if not runner.participant.open_snapshots and self._outside.asks():
-                    process.request_snapshot()
                 if runner.held:
                     self._concluding.rests()
                 self._give_up_unready()

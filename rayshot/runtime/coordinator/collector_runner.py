@@ -61,6 +61,7 @@ EARLY, EARLY_S = 2, 0.5
 """The first snapshots of a life that goes back to them by itself, and the seconds between them: only the second one is
 surely behind what its actors did in this life, see `recovery`. When so many of them failed as are still to come, the
 others come at the interval."""
+LOOK = 'the system was restored with outside="leave": it takes no snapshots, as what is outside would not be in them'
 LATE_S = 60.0
 """For each so many seconds that a snapshot is under way it counts as one that failed."""
 _REFUSED = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED)
@@ -195,6 +196,8 @@ class CollectorRunner:
                 raise over
             if self._life.phase is Phase.BEGINNING and not request.order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
+            if self._committer.is_look:
+                raise ConfigError(LOOK)
             self._admission.add(request, self._timeout_s(request))
             self._begin_wanted()
 
@@ -221,13 +224,14 @@ class CollectorRunner:
             else:
                 request.refuse(over_before_begun(snapshot))
             self._carry_out(effects)
-            if self._life.phase is Phase.BEGINNING:
-                self.abort(snapshot, AbortReason.REQUESTED, "the system begins: `begin` has not returned")
+            if self._life.phase is Phase.BEGINNING or self._committer.is_look:
+                why = LOOK if self._committer.is_look else "the system begins: `begin` has not returned"
+                self.abort(snapshot, AbortReason.REQUESTED, why)
 
     @property
     def _room(self) -> int:
         """The number of further snapshots that may be open now."""
-        may_begin = self._life.phase in (Phase.BEGINNING, Phase.RUNNING)
+        may_begin = self._life.phase in (Phase.BEGINNING, Phase.RUNNING) and not self._committer.is_look
         return self.config.max_concurrent - len(self.pending) if may_begin else 0
 
     def _begin_wanted(self) -> None:
@@ -295,10 +299,10 @@ class CollectorRunner:
             for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
                 self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
 
-    def await_commits(self, name: str, *, settles: bool) -> None:
+    def await_commits(self, name: str) -> None:
         """See `CommitNews.follow`."""
         with self.lock:
-            self.news.follow(name, settles=settles, taken_by_itself=self.config.interval_s is not None)
+            self.news.follow(name, taken_by_itself=self.config.interval_s is not None)
 
     def rests(self, name: str, report: Rest) -> None:
         """An actor reports whether it rests. When all do, the snapshot begins for which they are held."""
@@ -420,7 +424,7 @@ class CollectorRunner:
             self.committed = record
             self._fruitless = 0 if record.advances else self._fruitless + 1
             if record.advances:
-                self.news.committed(record.snapshot, gathered.outside)
+                self.news.committed(record.snapshot, gathered.settling)
             self._early = max(0, self._early - 1)
             self._life.stored(holds)
             if is_final := pending.request.order.final:

@@ -49,38 +49,34 @@ class CommitNews:
         self.failures = 0
         self._members, self._lock = members, lock
         self._following: set[str] = set()
-        self._settling: set[str] = set()
-        """Those of them that have something to do outside behind each commit."""
         self._owed: dict[str, _Owed] = {}
         self._changed, self._is_over = threading.Event(), False
 
-    def follow(self, name: str, *, settles: bool, taken_by_itself: bool) -> None:
+    def follow(self, name: str, *, taken_by_itself: bool) -> None:
         """Tell this actor of each snapshot that advances from now on, and of the last one.
 
-        `settles`: it will say of each when it is `settled`. Snapshots are `taken_by_itself`, or somebody asks for them.
+        Snapshots are `taken_by_itself`, or somebody asks for them.
         """
         if not (taken_by_itself or self._following):
             log.warning(
-                "%s: answers with durable=True, and rows of sinks, wait for the next snapshot, and somebody must ask "
-                "for it, as interval_s of the SnapshotConfig is None",
+                "%s: answers with durable=True wait for the next snapshot, and somebody must ask for it, as "
+                "interval_s of the SnapshotConfig is None",
                 name,
             )
         self._following.add(name)
-        if settles:
-            self._settling.add(name)
         if self.advanced is not None:
             self._members.tell(name, "advanced", self.advanced)
 
-    def committed(self, snapshot: SnapshotId, outside: Iterable[str]) -> None:
-        """A snapshot was committed, and advances. From it follows something outside, at these actors."""
+    def committed(self, snapshot: SnapshotId, settling: set[str]) -> None:
+        """A snapshot was committed, and advances. From it follows something outside, at the `settling` actors."""
         self.advanced = snapshot
-        self.owe(snapshot, self._settling.intersection(outside))
-        for name in sorted(self._following):
+        self.owe(snapshot, settling)
+        for name in sorted(self._following | settling):
             self._members.tell(name, "advanced", snapshot)
 
-    def owe(self, snapshot: SnapshotId, outside: Iterable[str]) -> None:
+    def owe(self, snapshot: SnapshotId, settling: Iterable[str]) -> None:
         """This snapshot is durable, or the actors go on from it: they have something to do outside."""
-        for name in outside:
+        for name in settling:
             self._owed.setdefault(name, _Owed()).since[snapshot] = time.monotonic()
 
     def give_up_durable(self, error: RayshotError) -> None:
@@ -108,7 +104,6 @@ class CommitNews:
     def forget(self, name: str) -> None:
         """The actor has ended."""
         self._following.discard(name)
-        self._settling.discard(name)
         self._owed.pop(name, None)
         self._changed.set()
 

@@ -245,6 +245,11 @@ class Committer:
         manifest = self._manifest_of(self.newest_of(incarnation))
         return manifest.snapshot if manifest is not None and FINAL in manifest.stats else None
 
+    def outside_of_newest(self, incarnation: int) -> tuple[str, ...]:
+        """The actors with something outside in the newest snapshot of this life."""
+        manifest = self._manifest_of(self.newest_of(incarnation))
+        return () if manifest is None else tuple(one.name for one in manifest.actors if one.outside is not None)
+
     @property
     def went_back(self) -> bool:
         """Whether a rollback began this life."""
@@ -312,13 +317,21 @@ class Committer:
             if sweep.unreadable:
                 log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
 
+    @property
+    def is_look(self) -> bool:
+        """Whether a person restored the system to look at it, and to leave alone what is outside."""
+        said = self._repository.log.history.restore
+        return said is not None and said.outside == "leave"
+
     def outside(self) -> OutsideTerms:
         """How far this life may go outside."""
-        log, settings = self._repository.log, self._settings
-        mode, takes = log.history.outside
-        begins = settings.takeover and log.history.rollback_target is None
-        names, encrypts = (log.run, self._log_owner), len(settings.keys) > 1
-        return OutsideTerms(*names, mode, settings.files, takeover=takes or begins, encrypted=encrypts)
+        history, settings, run = self._repository.log.history, self._settings, self._repository.log.run
+        said, encrypts = history.restore, len(settings.keys) > 1
+        if said is None:
+            takes = settings.takeover and history.rollback_target is None
+            return OutsideTerms(run, self._log_owner, files=settings.files, takeover=takes, encrypted=encrypts)
+        of = run, self._log_owner, said.outside, settings.files, said.takeover, f"{said.writer}:{said.position}"
+        return OutsideTerms(*of, is_as_restored=history.is_as_restored, encrypted=encrypts)
 
     def restored(self, order: "Restoration") -> None:
         """Write down from which snapshot this life is restored; see `Repository.note_restore`.

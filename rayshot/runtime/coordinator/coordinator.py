@@ -155,10 +155,10 @@ class Coordinator:
             life.runner.leaving(name)
 
     @notice
-    def await_commits(self, name: str, incarnation: int, *, settles: bool) -> None:
+    def await_commits(self, name: str, incarnation: int) -> None:
         """Outcomes wait at an actor for a durable snapshot: tell it at once, from now on, of each that advances."""
         if (life := self._life_of(incarnation)) is not None:
-            life.runner.await_commits(name, settles=settles)
+            life.runner.await_commits(name)
 
     @notice
     def asks(self, name: str, incarnation: int) -> None:

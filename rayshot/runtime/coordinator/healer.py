@@ -307,7 +307,8 @@ class Healer:
         if effect.savepoint is None:
             stop = Stop(*name, effect.process, effect.detail, way=self._way)
         else:
-            stop = Stop.with_savepoint(*name, effect.savepoint, advances=effect.savepoint == life.runner.news.advanced)
+            advances, late = effect.savepoint == life.runner.news.advanced, tuple(life.runner.news.figures())
+            stop = Stop.with_savepoint(*name, effect.savepoint, advances=advances, unsettled=late)
         if isinstance(event, ActedInVain):
             stop = replace(stop, acted_in_vain=event.evidence)
         is_shut_down = isinstance(event, StopWanted)

@@ -29,13 +29,14 @@ class _Report(NamedTuple):
 class Arrived(NamedTuple):
     """A record, the seconds that its actor was stopped, the bytes of its state, and the body or a reference to it.
 
-    `outside` is as in RecordReport.
+    `outside` and `settles` are as in RecordReport.
     """
 
     record: Record
     hold_s: float
     state_bytes: int
     outside: Outside | None
+    settles: bool
     body: Any
 
 
@@ -44,12 +45,14 @@ class Gathered:
     """The reports of one snapshot: their bodies by actor, or references to them, and figures.
 
     `recorded` has for each actor how many seconds it was stopped, and when its report arrived, by time.monotonic.
+    `settling` are the actors that have something to do outside when the snapshot is durable.
     """
 
     bodies: dict[str, Any] = field(default_factory=dict)
     recorded: dict[str, tuple[float, float]] = field(default_factory=dict)
     state_bytes: int = 0
     outside: dict[str, Outside] = field(default_factory=dict)
+    settling: set[str] = field(default_factory=set)
 
     def add(self, report: Arrived) -> None:
         """Add a report that arrived. A report that is brought again, because no answer came, does not count again."""
@@ -60,6 +63,8 @@ class Gathered:
         self.state_bytes += report.state_bytes
         if report.outside is not None:
             self.outside[report.record.process] = report.outside
+        if report.settles:
+            self.settling.add(report.record.process)
 
     def stats(self) -> dict[str, float]:
         """The figures of the recording for the manifest: seconds, and the bytes of all states."""

@@ -40,7 +40,8 @@ def find_remains(members: Members, committer: "Committer", incarnation: int, nam
     stop = None
     if savepoint is not None:
         advances = savepoint == committer.newest_that_advances(incarnation)
-        stop = Stop.with_savepoint(*name, savepoint, advances=advances)
+        late = committer.outside_of_newest(incarnation)  # nobody knows what they have done since
+        stop = Stop.with_savepoint(*name, savepoint, advances=advances, unsettled=late)
     roster = members.roster.all()
     found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}

@@ -1,7 +1,7 @@
 """What a host is told when it is made, what it tells about itself, and what all are told when a system stops."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from rayshot.errors import AnswerChanged, SystemDown, SystemRecovering, SystemStopped
@@ -17,6 +17,7 @@ from rayshot.protocol.poison import Caution
 from rayshot.runtime.door.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 from rayshot.runtime.wire.class_code import digest_of_code
+from rayshot.runtime.wire.initiation import some_names
 
 RECORDER_TIMEOUTS = 1.5
 """If the end of a snapshot gets lost, an actor gives the snapshot up after so many time-outs."""
@@ -31,8 +32,9 @@ class OutsideTerms:
     `run` names the log of the storage, and `owner` who began the life, see FencingToken. `mode` is what was said when
     a person restored the system: "refuse" what does not fit; publish "again" what comes behind the snapshot; or "leave"
     alone what is outside, so that no hook of such a class is called. `files` is the address of the folder for what
-    actors write for snapshots, None for the storage. `takeover`: what another run has may be taken. `encrypted`: so are
-    the snapshots.
+    actors write for snapshots, None for the storage. `takeover`: what another run has may be taken. `mark` names what
+    the person said, so that all lives behind it do it once. This holds for actors that are born, and while the life
+    `is_as_restored` for those that were loaded. `encrypted`: so are the snapshots.
     """
 
     run: str = ""
@@ -40,6 +42,8 @@ class OutsideTerms:
     mode: OutsideMode = "refuse"
     files: str | None = None
     takeover: bool = False
+    mark: str = ""
+    is_as_restored: bool = False
     encrypted: bool = False
 
     @property
@@ -192,10 +196,17 @@ class Stop:
     acted_in_vain: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def with_savepoint(cls, system: str, storage: str, savepoint: SnapshotId, *, advances: bool) -> "Stop":
-        """The stop of a system that was stopped with this savepoint."""
+    def with_savepoint(
+        cls, system: str, storage: str, savepoint: SnapshotId, *, advances: bool, unsettled: tuple[str, ...]
+    ) -> "Stop":
+        """The stop of a system that was stopped with this savepoint.
+
+        The `unsettled` actors may not have done yet what follows from it outside.
+        """
         detail = f"it was stopped with the savepoint {savepoint}"
-        return cls(system, storage, None, detail, savepoint=savepoint if advances else None)
+        way = f"What follows from it outside may not be done yet by {some_names(unsettled)}: a restore does it"
+        settled = cls(system, storage, None, detail, savepoint=savepoint if advances else None)
+        return replace(settled, way=way) if unsettled else settled
 
     @property
     def text(self) -> str:

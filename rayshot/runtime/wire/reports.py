@@ -80,13 +80,15 @@ class RecordBody:
 class RecordReport:
     """A record with the bytes that belong to it. `hold_s`: the seconds that the actor was stopped.
 
-    `outside` is what the actor's class fixed outside, None if it has nothing there.
+    `outside` is what the actor's class fixed outside, None if it has nothing there. `settles`: something is done
+    outside when the snapshot is durable, and the actor says when that is finished.
     """
 
     record: Record
     hold_s: float
     body: RecordBody
     outside: Outside | None = None
+    settles: bool = False
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
@@ -134,7 +136,7 @@ def unpack_record(fields: tuple[object, ...]) -> Record:
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     """A report in two parts: the head for the coordinator, and the body, which only a vault reads."""
     body, state = report.body, report.body.state
-    outside = () if report.outside is None else (astuple(report.outside),)
+    outside = () if report.outside is None else (astuple(report.outside), report.settles)
     head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size, *outside))
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spill, state.shapes)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
@@ -143,10 +145,11 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     return head, (pack(fields), references, attached) if references or any(attached) else pack(fields)
 
 
-def unpack_head(head: bytes) -> tuple[Record, float, int, Outside | None]:
-    """A record, the seconds that its actor was stopped, the bytes of its state, and what is outside."""
-    record, hold_s, state_bytes, *outside = unpack(head)
-    return unpack_record(record), hold_s, state_bytes, _unpack_outside(*outside[0]) if outside else None
+def unpack_head(head: bytes) -> tuple[Record, float, int, Outside | None, bool]:
+    """A record, the seconds that its actor was stopped, the bytes of its state, what is outside, whether it settles."""
+    record, hold_s, state_bytes, *more = unpack(head)
+    outside, settles = (_unpack_outside(*more[0]), more[1]) if more else (None, False)
+    return unpack_record(record), hold_s, state_bytes, outside, settles
 
 
 def _unpack_outside(payload: str, files: Sequence[tuple[Any, ...]], root: str | None) -> Outside:
