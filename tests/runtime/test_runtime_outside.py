@@ -6,7 +6,8 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import OutsideConflict, OutsideFailed, RestoreFailed
+from rayshot.errors import ConfigError, OutsideConflict, OutsideFailed, RestoreFailed
+from rayshot.keys.encryption import EncryptionKey
 from tests.runtime.healed import kill, until_it_runs, until_it_stops
 from tests.runtime.outsiders import Odd, Trainer, Writer, rows
 from tests.waiting import eventually
@@ -147,13 +148,72 @@ def test_a_stop_returns_when_all_is_visible(system, table):
     assert rows(table) == [1, 2]
 
 
-def test_a_stop_names_who_has_not_done_its_work_and_a_restore_does_it(system, table, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("rayshot.runtime.coordinator.commit_news.SETTLE_S", 1.0)
-    Path(f"{table}.refuses").touch()
+def test_a_look_touches_nothing_outside_and_takes_no_snapshots(system, table, tmp_path):
     writer_of(table, 1)
     system.stop_with_savepoint("end")
-    assert "writer has not done yet outside what follows from" in caplog.text
-    assert rows(table) == []
-    Path(f"{table}.refuses").unlink()
-    with rayshot.restore(storage=tmp_path / "shots"):
-        eventually(lambda: rows(table) == [1])
+    Path(f"{table}.conflicts").touch()
+    with rayshot.restore(storage=tmp_path / "shots", outside="leave") as look:
+        assert [what for what, *_ in ray.get(look.get_actor("writer").read.remote())] == []
+        with pytest.raises(ConfigError, match="it takes no snapshots"):
+            look.snapshot()
+        kill(look, "writer")
+        until_it_runs(look, life=3)
+        assert not look.status().outside
+    Path(f"{table}.conflicts").unlink()
+    with rayshot.restore(storage=tmp_path / "shots") as back:
+        assert next(what for what, *_ in ray.get(back.get_actor("writer").read.remote())) == "back"
+
+
+def test_what_a_person_said_holds_until_the_life_has_a_snapshot_of_its_own(system, table, tmp_path):
+    writer_of(table, 1)
+    system.stop_with_savepoint("end")
+    with rayshot.restore(storage=tmp_path / "shots", outside="again", takeover=True) as back:
+        writer = back.get_actor("writer")
+        (first,) = [one for one in ray.get(writer.read.remote()) if one[0] == "back"]
+        kill(back, "writer")
+        until_it_runs(back, life=3)
+        (second,) = [one for one in ray.get(writer.read.remote()) if one[0] == "back"]
+        assert first[-2] == second[-2] != ""
+        assert first[-1] is second[-1] is True
+        back.snapshot()
+        kill(back, "writer")
+        eventually(lambda: len(back.status().recoveries) == 2)
+        assert [one for one in ray.get(writer.read.remote()) if one[0] == "back"][-1][-2:] == ["", False]
+
+
+def test_what_follows_from_the_snapshot_of_a_restore_is_done_when_all_are_loaded(system, table, tmp_path):
+    Path(f"{table}.refuses").touch()
+    writer_of(table, 1)
+    taken = system.snapshot()
+    eventually(lambda: "writer" in system.status().outside)
+    system.shutdown()
+    with rayshot.restore(storage=tmp_path / "shots") as back:
+        eventually(lambda: back.status().outside["writer"].snapshot == taken.id)
+        Path(f"{table}.refuses").unlink()
+        eventually(lambda: not back.status().outside)
+        assert rows(table) == [1]
+
+
+def test_snapshots_that_are_encrypted_refuse_files_unless_the_class_says_that_they_may_be_plain(
+    new_system, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAYSHOT_ENCRYPTION_KEY", EncryptionKey(b"e" * 32).text)
+    system = new_system()
+    trainer = Trainer.options(name="trainer").remote(str(tmp_path))
+    ray.get(trainer.read.remote())
+    with pytest.raises(OutsideFailed, match="the snapshots of the system are encrypted"):
+        system.snapshot()
+    Trainer.options(name="open", outside="plain").remote(str(tmp_path))
+
+
+def test_files_go_below_a_root_of_their_own_and_come_back_from_there(new_system, tmp_path):
+    system = new_system(files=tmp_path / "ckpt")
+    trainer = Trainer.options(name="trainer").remote(str(tmp_path))
+    trainer.step.tell()
+    taken = system.snapshot()
+    (entry,) = taken.manifest.actors
+    assert entry.outside.root.startswith(str(tmp_path / "ckpt"))
+    assert len(list((tmp_path / "ckpt").rglob("shard"))) == 1
+    kill(system, "trainer")
+    until_it_runs(system)
+    assert ray.get(trainer.read.remote()) == 1

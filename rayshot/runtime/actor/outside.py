@@ -189,7 +189,7 @@ class OutsideWork:
 
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
-        if self.back is not None and self.settles:
+        if self.back is not None and self.is_there:
             self._commit(self.back)
 
     def committed(self, snapshot: SnapshotId) -> None:

@@ -117,7 +117,7 @@ class CollectorRunner:
         self.config = settings.snapshot
         self.pending: dict[SnapshotId, PendingSnapshot] = {}
         self.committed: CommitRecord | None = None
-        self.news = CommitNews(members, lock)
+        self.news = CommitNews(members, committer, lock)
         self._traced_always = bool(settings.trace)
         self._early = EARLY if settings.failure.heals and settings.snapshot.interval_s is not None else 0
         self._committer, self._members, self._metrics, self._life = committer, members, metrics, life

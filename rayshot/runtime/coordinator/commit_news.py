@@ -5,12 +5,15 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.system_lock import SystemLock
+
+if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.committer import Committer
 
 log = logging.getLogger("rayshot")
 SETTLE_S = 60.0
@@ -44,10 +47,10 @@ class CommitNews:
     outside in vain.
     """
 
-    def __init__(self, members: Members, lock: SystemLock) -> None:
+    def __init__(self, members: Members, committer: "Committer", lock: SystemLock) -> None:
         self.advanced: SnapshotId | None = None
         self.failures = 0
-        self._members, self._lock = members, lock
+        self._members, self._committer, self._lock = members, committer, lock
         self._following: set[str] = set()
         self._owed: dict[str, _Owed] = {}
         self._changed, self._is_over = threading.Event(), False
@@ -76,7 +79,7 @@ class CommitNews:
 
     def owe(self, snapshot: SnapshotId, settling: Iterable[str]) -> None:
         """This snapshot is durable, or the actors go on from it: they have something to do outside."""
-        for name in settling:
+        for name in () if self._committer.is_look else settling:
             self._owed.setdefault(name, _Owed()).since[snapshot] = time.monotonic()
 
     def give_up_durable(self, error: RayshotError) -> None:

@@ -269,6 +269,7 @@ class Life:
         life.members.tell_vaults("give_up_lives", self.incarnation)
         life.runner.replace_machine(Collector(life.incarnation, ended=manifest.ended))
         life.members.know_ended(manifest.ended)
+        life.runner.news.owe(manifest.snapshot, {one.name for one in manifest.actors if one.outside is not None})
         for part in (life.runner, life._heartbeat, life.metrics):
             part.start()
         self.notifications.pass_on(life.notifications)
@@ -431,6 +432,9 @@ class Life:
         with self.lock:
             self.runner.replace_machine(Collector(self.incarnation, ended=order.ended))
             self.members.know_ended(order.ended)
+            self.runner.news.owe(
+                order.snapshot, {name for name, plan in order.plans.items() if plan.outside is not None}
+            )
 
     def _take_over(self) -> None:
         """After the death of the old coordinator: go on with the living members, or end the life.
@@ -455,7 +459,7 @@ class Life:
         self.members.know_ended(remains.ended)
         self.runner.committed = committer.take_up(self.incarnation)
         if remains.savepoint is not None:
-            self.runner.news.owe(remains.savepoint, committer.outside_of_newest(self.incarnation))
+            self.runner.news.owe(remains.savepoint, {*committer.outside_of_newest(self.incarnation)})
         self.runner.news.advanced = committer.newest_that_advances(self.incarnation)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
