@@ -145,6 +145,8 @@ class ClassOptions(TypedDict, total=False):
     deterministic: bool | None
     reload: Literal["place", "process"] | None
     prove: bool | None
+    outside: Literal["encrypted", "plain"] | None
+    hooks_s: int | None
     max_pending_calls: int | None
     max_concurrency: int | None
     num_cpus: float | None

@@ -30,7 +30,7 @@ from rayshot.errors import (
 
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig
-    from rayshot.runtime.opening.status import ActorStatus, SnapshotStatus, SystemStatus
+    from rayshot.runtime.opening.status import ActorStatus, OutsideStatus, SnapshotStatus, SystemStatus
     from rayshot.runtime.wire.recovery_report import RecoveryReport
 
 RUNNING, STOPPED = "running", "stopped"
@@ -176,6 +176,10 @@ def _document(seen: SystemLook) -> dict[str, Any]:
         "aborted": status.aborted,
         "recoveries": [_recovery(one) for one in status.recoveries],
         "changed_answers": status.changed_answers,
+        "outside": {
+            name: {"snapshot": str(one.snapshot), "seconds": round(one.seconds, 3), "trouble": one.trouble}
+            for name, one in status.outside.items()
+        },
         "spares": status.spares,
         "cannot_go_back_since": None
         if status.cannot_go_back_since is None
@@ -258,6 +262,7 @@ def _facts(seen: SystemLook) -> list[tuple[str, str]]:
     if status.changed_answers:
         changed = f"{status.changed_answers:,} on which programs had acted: rayshot help healing"
         rows.append(("changed answers", changed))
+    rows += [("outside", _behind(name, one)) for name, one in [*status.outside.items()][:NAMES_MAX]]
     if status.spares:
         rows.append(("spare processes", f"{status.spares:,} ready"))
     rows += [
@@ -268,6 +273,11 @@ def _facts(seen: SystemLook) -> list[tuple[str, str]]:
         for one in status.waiting[:NAMES_MAX]
     ]
     return rows
+
+
+def _behind(name: str, one: "OutsideStatus") -> str:
+    trouble = f": {one.trouble}" if one.trouble else ""
+    return f"{name} is behind {one.snapshot} for {age(one.seconds)}{trouble}"
 
 
 def _went_back(recoveries: "Sequence[RecoveryReport]") -> str:

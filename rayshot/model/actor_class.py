@@ -146,8 +146,9 @@ def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
             form. A restore calls it before `__setstate__` or the update of the `__dict__`, with what `__getstate__` or
             the `__dict__` gave. It is not a handler. Each subclass declares its own version.
         **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), `prove` (False: states are not
-            loaded for trial), and options of Ray's actors (num_cpus, resources, ...), which are passed to Ray
-            unchanged.
+            loaded for trial), `hooks_s` (seconds for `on_restore`, 60), `outside` ("plain": files in `cut.folder` may
+            lie beside encrypted snapshots as they are), and options of Ray's actors (num_cpus, resources, ...), which
+            are passed to Ray unchanged.
 
     Raises:
         ConfigError: `migrate` cannot be called this way, or rayshot does not support an option of the class or method;

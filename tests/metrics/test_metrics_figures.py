@@ -55,7 +55,7 @@ def test_a_sample_of_a_busy_actor_counts_since_the_one_before():
 
 
 def test_aborts_are_counted_where_ray_takes_no_metrics_too():
-    metrics = Metrics("bank", 1, lambda: SystemFigures("running", 0, 0.0), dict)
+    metrics = Metrics("bank", 1, lambda: SystemFigures("running", 0, 0.0, 0.0, 0), dict)
     metrics.aborted("interval", AbortReason.TIMEOUT)
     assert metrics.aborted_count == 1
 
@@ -67,7 +67,7 @@ def test_gauges_are_set_each_time_and_what_grew_is_told_once_until_actors_are_as
         asked.append(None)
         return {f"a{number}": one(10) for number in range(1000)}
 
-    metrics = Metrics("bank", 4, lambda: SystemFigures("running", 2, 0.0), ask)
+    metrics = Metrics("bank", 4, lambda: SystemFigures("running", 2, 0.0, 0.0, 0), ask)
     first, second = (told(metrics.samples(now)) for now in (100.0, 105.0))
     assert first["rayshot_messages_total", "Account"] == 10_000
     assert ("rayshot_messages_total", "Account") not in second
@@ -79,7 +79,7 @@ def test_gauges_are_set_each_time_and_what_grew_is_told_once_until_actors_are_as
 
 def test_the_state_is_one_of_all_and_a_life_without_a_snapshot_counts_from_its_beginning(monkeypatch):
     monkeypatch.setattr("rayshot.runtime.coordinator.metrics.time.time", lambda: 1000.0)
-    metrics = Metrics("bank", 4, lambda: SystemFigures("stopped", 2, taken_at), dict)
+    metrics = Metrics("bank", 4, lambda: SystemFigures("stopped", 2, taken_at, 0.0, 0), dict)
     taken_at = 0.0
     found = told(metrics.samples(0.0))
     assert {state: found["rayshot_system_state", state] for state in STATES} == {

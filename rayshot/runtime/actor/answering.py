@@ -6,6 +6,7 @@ from typing import Any
 
 from rayshot.format.codec import method_of
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.hooks import ON_SNAPSHOT
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.incarnation import Incarnation
 from rayshot.runtime.actor.process import ActorProcess
@@ -53,8 +54,13 @@ class Answering:
 
     @door.method("control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
-        """Why a snapshot waits here: (recorded, running handler's method or "", seconds that it runs at least)."""
+        """Why a snapshot waits here: (recorded, what runs or "", seconds that it runs at least).
+
+        What runs is the method of a handler, or the function of `on_snapshot`.
+        """
         process = self._process
+        if (seals_s := process.outside.seals_s(snapshot)) is not None:
+            return True, ON_SNAPSHOT, seals_s
         handling = self._worker.handling
         with process.runner.lock:
             asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))

@@ -49,7 +49,8 @@ ASK_S = 1.0
 class ToldCut:
     """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
 
-    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run.
+    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has
+    run. `since` when it runs, by time.monotonic; None while it does not.
     """
 
     snapshot: SnapshotId
@@ -57,6 +58,7 @@ class ToldCut:
     given: Any = None
     is_last: bool = False
     is_sealed: bool = False
+    since: float | None = None
 
 
 class OutsideWork:
@@ -112,7 +114,14 @@ class OutsideWork:
         self._told[snapshot].is_sealed = True
         self._beside[0].put(partial(self._seal, self._told[snapshot], done))
 
+    def seals_s(self, snapshot: SnapshotId) -> float | None:
+        """For how many seconds the function of this snapshot has run; None if it does not run. Without the lock."""
+        told = self._told.get(snapshot)
+        since = None if told is None else told.since
+        return None if since is None else time.monotonic() - since
+
     def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
+        told.since = time.monotonic()
         try:
             payload = told.given() if callable(told.given) else told.given
             packed = pack_payload(payload, self._runner.name)
@@ -121,7 +130,7 @@ class OutsideWork:
             done(error if isinstance(error, OutsideConflict) else failed_outside(self._cell, ON_SNAPSHOT, error))
             return
         finally:
-            told.given = None  # it may hold a copy of the state
+            told.given = told.since = None  # what was given may hold a copy of the state
         told.cut.payload = payload
         failpoint("before_outside_sealed")
         done(Outside(packed, files, self._terms.root if files else None))

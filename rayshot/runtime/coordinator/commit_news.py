@@ -41,7 +41,7 @@ class _Owed:
 
 
 class CommitNews:
-    """See the module. Call everything under the system's lock, except `await_settled`, which takes it.
+    """See the module. Call everything under the system's lock, except `await_settled` and `behind_s`, which take it.
 
     `advanced` is the newest snapshot of this life that was committed and advances. `failures` counts what was tried
     outside in vain.
@@ -127,6 +127,12 @@ class CommitNews:
                 late = tuple(sorted(self._owed))
             if not late or self._is_over or not self._changed.wait(max(0.0, until - time.monotonic())):
                 return late
+
+    @property
+    def behind_s(self) -> float:
+        """For how many seconds some actor is behind; 0 if none is. Takes the lock."""
+        with self._lock:
+            return max((one.seconds for one in self.figures().values()), default=0.0)
 
     def figures(self) -> Mapping[str, OutsideFigures]:
         """What each actor that is behind has not done yet."""

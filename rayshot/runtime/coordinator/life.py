@@ -495,5 +495,6 @@ class Life:
         return {**status, "snapshots": pending, "actors": self.members.status()}
 
     def _figures(self) -> SystemFigures:
-        committed = self.runner.committed
-        return SystemFigures(self.state, len(self.runner.pending), committed.taken_at if committed is not None else 0.0)
+        committed, news = self.runner.committed, self.runner.news
+        taken_at = committed.taken_at if committed is not None else 0.0
+        return SystemFigures(self.state, len(self.runner.pending), taken_at, news.behind_s, news.failures)

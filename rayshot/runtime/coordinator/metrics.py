@@ -84,6 +84,16 @@ METRICS = (
         ("actor_class",),
     ),
     Metric(
+        "rayshot_outside_behind_seconds",
+        "Gauge",
+        "For how long actors have not done yet outside what follows from a durable snapshot; the maximum of all.",
+    ),
+    Metric(
+        "rayshot_outside_failures_total",
+        "Counter",
+        "What was tried outside in vain, such as to write into a table, and is tried again.",
+    ),
+    Metric(
         "rayshot_mailbox_messages",
         "Gauge",
         "Messages that wait at an actor; the maximum of its class.",
@@ -116,11 +126,16 @@ class ActorFigures(NamedTuple):
 
 
 class SystemFigures(NamedTuple):
-    """The figures that a coordinator knows itself; `last_taken_at` is Unix time."""
+    """The figures that a coordinator knows itself; `last_taken_at` is Unix time.
+
+    Some actor is `behind_s` seconds behind outside; `outside_failures` are counted over the life.
+    """
 
     state: str
     in_progress: int
     last_taken_at: float
+    behind_s: float
+    outside_failures: int
 
 
 Sample = tuple[str, float, Mapping[str, str]]
@@ -183,7 +198,7 @@ class Metrics:
         self._made: dict[str, Any] = {}
         self._changed: deque[tuple[str, int]] = deque()
         """Actors whose answers have changed, how many more, and not reported yet."""
-        self.aborted_count = 0
+        self.aborted_count = self._failures_told = 0
         self._over = threading.Event()
 
     def start(self) -> None:
@@ -255,6 +270,9 @@ class Metrics:
         figures = self._look()
         yield "rayshot_life", self._life, {}
         yield "rayshot_snapshots_in_progress", figures.in_progress, {}
+        yield "rayshot_outside_behind_seconds", figures.behind_s, {}
+        yield "rayshot_outside_failures_total", figures.outside_failures - self._failures_told, {}
+        self._failures_told = figures.outside_failures
         yield "rayshot_last_snapshot_timestamp_seconds", figures.last_taken_at or self._began_at, {}
         for state in STATES:
             yield "rayshot_system_state", state == figures.state, {"state": state}
