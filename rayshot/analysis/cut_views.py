@@ -1,11 +1,14 @@
 """Tables of what manifests say: snapshots, their actors, and the counters of their channels. No chunk is read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rayshot.analysis import values
 from rayshot.analysis.pairs import Pair
 from rayshot.analysis.view import EVERY, Column, View, channel_bytes, channels, itself
-from rayshot.format.entries import ActorEntry
+from rayshot.format.entries import ActorEntry, OutsideFile
+from rayshot.format.payloads import read_payload
+from rayshot.inert.redaction import shown
 from rayshot.log.layout import writer_of
 from rayshot.snapshots.relation import actor_clock, clocks
 from rayshot.snapshots.snapshot import Snapshot
@@ -18,6 +21,15 @@ class ActorRow(NamedTuple):
     name: str
     entry: ActorEntry
     clock: int
+
+
+class OutsideRow(NamedTuple):
+    """One file that an actor wrote for the snapshot; without one if it gave only a payload."""
+
+    actor: str
+    payload: Any
+    root: str | None
+    file: OutsideFile | None
 
 
 class SnapshotFigure(NamedTuple):
@@ -44,6 +56,17 @@ def _actors(snapshot: Snapshot) -> Sequence[ActorRow]:
 
 def _metrics(snapshot: Snapshot, _: Any) -> Iterable[SnapshotFigure]:
     return (SnapshotFigure(name, float(number)) for name, number in snapshot.stats.items())
+
+
+def _with_outside(snapshot: Snapshot) -> Sequence[ActorEntry]:
+    return [entry for entry in snapshot.manifest.actors if entry.outside is not None]
+
+
+def _outside_rows(_: Snapshot, entry: ActorEntry) -> Iterator[OutsideRow]:
+    assert entry.outside is not None, "an entry of `_with_outside`"
+    payload = shown("payload", read_payload(entry.outside.payload))
+    for file in entry.outside.files or [None]:
+        yield OutsideRow(entry.name, payload, entry.outside.root, file)
 
 
 def _neighbours(pair: Pair, _: Any) -> Iterable[Pair]:
@@ -122,6 +145,36 @@ _ACTOR_COLUMNS = (
     ),
 )
 
+_OUTSIDE_COLUMNS = (
+    Column("actor", "string", "the name of the actor", lambda _, row: row.actor),
+    Column(
+        "payload",
+        "string",
+        "what its on_snapshot gave, as JSON",
+        lambda _, row: values.in_json(row.payload)[0],
+        json=True,
+    ),
+    Column(
+        "file",
+        "string",
+        "the path of a file in the actor's folder for this snapshot; null if it wrote none",
+        lambda _, row: None if row.file is None else row.file.path,
+    ),
+    Column("bytes", "bigint", "the size of the file", lambda _, row: None if row.file is None else row.file.size),
+    Column(
+        "digest",
+        "string",
+        "BLAKE3 of the file, 64 hexadecimal digits",
+        lambda _, row: None if row.file is None else row.file.digest,
+    ),
+    Column(
+        "folder",
+        "string",
+        "where the actor's folder is: a path on a disk, else an address",
+        lambda snapshot, row: snapshot.outside[row.actor].folder,
+    ),
+)
+
 _LINEAGE_COLUMNS = (
     Column(
         "other_snapshot",
@@ -184,5 +237,13 @@ CUT_VIEWS = (
         itself,
         channels,
         options=("sender", "receiver"),
+    ),
+    View(
+        "outside",
+        "one row for each file that an actor wrote for a snapshot, or for its payload if it wrote none",
+        (*EVERY, *_OUTSIDE_COLUMNS),
+        _outside_rows,
+        _with_outside,
+        options=("actor",),
     ),
 )

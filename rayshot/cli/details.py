@@ -9,6 +9,7 @@ from rich.text import Text
 from rayshot.cli.grid import Cell, Header, facts, grid, heading, left_out, sections
 from rayshot.cli.pictures import flows
 from rayshot.documents import words
+from rayshot.inert.redaction import shown
 from rayshot.snapshots.channel_state import ChannelState
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.state import RecordedLetter, read_dead_letters
@@ -31,6 +32,7 @@ def details(snapshot: Snapshot, *, rows_max: int | None, picture_width: int | No
         [heading(snapshot.system, str(snapshot.id))],
         [_facts(snapshot)],
         *_actors(snapshot, rows_max),
+        _outside(snapshot, rows_max),
         _channels(channels, rows_max),
         [] if picture_width is None else flows(channels, picture_width),
     )
@@ -55,11 +57,11 @@ def _facts(snapshot: Snapshot) -> RenderableType:
 def _actors(snapshot: Snapshot, rows_max: int | None) -> tuple[list[RenderableType], list[RenderableType]]:
     """The table of actors, and that of their dead letters."""
     actors = list(snapshot.actors.values())
-    shown = actors[:rows_max]
+    first = actors[:rows_max]
     columns = [Header("actor", style="bold"), Header("class"), Header("state size", number=True), Header("state")]
     rows: list[list[Cell]] = []
     letters: list[list[Cell]] = []
-    for actor in shown:
+    for actor in first:
         state: Cell = Text(f"({actor.status})", style="dim")
         if actor.state_bytes > STATE_READ_BYTES_MAX:
             state = "(too large for one line)"
@@ -68,7 +70,25 @@ def _actors(snapshot: Snapshot, rows_max: int | None) -> tuple[list[RenderableTy
             state = words.state(recorded.state)
             letters += _letters(actor.name, list(read_dead_letters(actor.name, recorded.dead_letters)))
         rows.append([actor.name, actor.class_name, words.size(actor.state_bytes), state])
-    return [grid(columns, rows), *left_out(len(actors) - len(shown), "actor")], _letter_grid(letters)
+    return [grid(columns, rows), *left_out(len(actors) - len(first), "actor")], _letter_grid(letters)
+
+
+def _outside(snapshot: Snapshot, rows_max: int | None) -> list[RenderableType]:
+    """The table of what actors fixed outside; nothing if there is none."""
+    found = list(snapshot.outside.items())
+    columns = [Header("actor", style="bold"), Header("outside", number=True), Header("size", number=True)]
+    columns += [Header("payload"), Header("folder")]
+    rows: list[list[Cell]] = [
+        [
+            name,
+            words.plural(len(one.files), "file"),
+            words.size(one.size_bytes),
+            words.value(shown("payload", one.payload)),
+            one.folder if one.files else "",
+        ]
+        for name, one in found[:rows_max]
+    ]
+    return [grid(columns, rows), *left_out(len(found) - len(rows), "actor")] if rows else []
 
 
 def _letters(actor: str, letters: list[RecordedLetter]) -> Iterator[list[Cell]]:
@@ -87,9 +107,9 @@ def _letter_grid(rows: list[list[Cell]]) -> list[RenderableType]:
 def _channels(channels: list[ChannelState], rows_max: int | None) -> list[RenderableType]:
     if not channels:
         return [Text(" no message was ever sent", style="dim")]
-    shown = channels
+    first = channels
     if rows_max is not None and len(channels) > rows_max:
-        shown = sorted(channels, key=lambda channel: channel.count, reverse=True)[:rows_max]
+        first = sorted(channels, key=lambda channel: channel.count, reverse=True)[:rows_max]
     columns = [
         Header("sender", style="bold"),
         Header("receiver", style="bold"),
@@ -98,9 +118,9 @@ def _channels(channels: list[ChannelState], rows_max: int | None) -> list[Render
     ]
     rows = [
         [*channel.channel, f"{channel.sent:,}", f"{channel.received:,}", f"{channel.count:,}", _messages(channel)]
-        for channel in shown
+        for channel in first
     ]
-    return [grid(columns, rows), *left_out(len(channels) - len(shown), "less busy channel")]
+    return [grid(columns, rows), *left_out(len(channels) - len(first), "less busy channel")]
 
 
 def _messages(channel: ChannelState) -> str:

@@ -20,6 +20,7 @@ _HOMES = {
     "help": ("rayshot.cli.help", "help_"),
     "keygen": ("rayshot.cli.keygen", "keygen"),
     "list": ("rayshot.cli.commands", "list_"),
+    "outside": ("rayshot.cli.outside", "outside"),
     "replay": ("rayshot.cli.replay", "replay"),
     "report": ("rayshot.cli.report", "report"),
     "savepoint": ("rayshot.cli.system_commands", "savepoint"),
@@ -39,7 +40,7 @@ SECTIONS = {
     "Look at snapshots": ("list", "show", "topology", "trace", "diff", "report", "ui"),
     "Prove snapshots, and try them": ("verify", "drill", "replay", "detect"),
     "A system that runs": ("systems", "status", "snapshot", "savepoint", "stop", "configure"),
-    "Storage": ("copy", "delete", "gc"),
+    "Storage": ("copy", "delete", "gc", "outside"),
 }
 """The commands as people look for them; each is in one section."""
 

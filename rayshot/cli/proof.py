@@ -16,6 +16,7 @@ def proof(snapshot: Snapshot, verification: Verification, audited: Findings | No
     lines: list[tuple[Cell, ...]] = [
         (tick(ok=check.ok), Text(check.name, style="bold"), check.detail) for check in verification.checks
     ]
+    lines += [(_mark_of(None), Text("not seen", style="bold"), one.unseen) for one in verification.checks if one.unseen]
     lines.append((_mark(verification.trust), Text("signature", style="bold"), verification.trust_detail))
     title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
     if audited is None:
@@ -55,8 +56,10 @@ def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings |
     channels = words.plural(len(snapshot.channels), "channel")
     messages = words.plural(snapshot.in_flight, "message")
     cut = f"{actors} and {channels} with {messages} in flight"
-    proved = f"Proved: a consistent cut of {cut}, every byte intact"
+    unseen = " except what was not seen" if any(check.unseen for check in verification.checks) else ""
+    proved = f"Proved: a consistent cut of {cut}, every byte intact{unseen}"
     if audited is None:
+        cut += unseen
         proved = f"Found in place: {cut}; that all bytes are intact, --read-data proves"
     if verification.trusted:
         signed = "Signed by a trusted key." if audited is None else "signed by a trusted key."

@@ -163,6 +163,7 @@ def _document(snapshot: Snapshot, verification: Verification, audited: Findings 
                 "name": check.name,
                 "ok": check.ok,
                 "detail": check.detail,
+                "unseen": check.unseen,
                 "error": None if check.error is None else check.error.kind,
             }
             for check in verification.checks

@@ -10,7 +10,7 @@ from rayshot.errors import RayshotError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.entries import ChannelEntry
 from rayshot.inert.jsonable import jsonable
-from rayshot.inert.redaction import shown_call, shown_calls, shown_timers
+from rayshot.inert.redaction import shown, shown_call, shown_calls, shown_timers
 from rayshot.snapshots.snapshot import Snapshot
 from rayshot.snapshots.state import read_dead_letters
 
@@ -85,7 +85,39 @@ def actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "status": found.status,
         "state_bytes": found.state_bytes,
         "proof": None if found.proof is None else str(found.proof),
+        "outside": outside(snapshot, name),
     }
+
+
+def outside(snapshot: Snapshot, name: str) -> dict[str, Any] | None:
+    """What an actor fixed outside for a snapshot; None if it has nothing there. Files are as it wrote them: `plain`."""
+    found = snapshot.outside.get(name)
+    if found is None:
+        return None
+    return {
+        "payload": jsonable(shown("payload", found.payload)),
+        "folder": found.folder,
+        "root": found.root,
+        "files": [{"path": file.path, "bytes": file.size, "digest": file.digest} for file in found.files],
+        "bytes": found.size_bytes,
+        "plain": bool(found.files),
+    }
+
+
+def outside_document(system: str, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
+    """The document of `outside`: what these snapshots need that is not in their chunks."""
+    rows = [_outside_row(snapshot) for snapshot in snapshots]
+    return {"system": system, "snapshots": rows, "bytes": sum(row.get("bytes", 0) for row in rows)}
+
+
+def _outside_row(snapshot: Snapshot) -> dict[str, Any]:
+    known = {"snapshot": str(snapshot.id), "position": snapshot.position, "label": snapshot.label}
+    try:
+        actors = [{"actor": name, **(outside(snapshot, name) or {})} for name in snapshot.outside]
+        encrypted = snapshot.manifest.data_key is not None
+    except RayshotError as error:
+        return {**known, **error.document}
+    return {**known, "encrypted": encrypted, "actors": actors, "bytes": sum(one["bytes"] for one in actors)}
 
 
 def recorded(snapshot: Snapshot, name: str) -> dict[str, Any]:

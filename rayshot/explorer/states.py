@@ -7,7 +7,7 @@ from typing import Any
 
 from rayshot.documents.changes import sides
 from rayshot.documents.snapshots import actor, recorded
-from rayshot.documents.words import printable, value
+from rayshot.documents.words import plural, printable, size, value
 from rayshot.errors import Damaged
 from rayshot.format.entries import ActorEntry
 from rayshot.inert.jsonable import jsonable
@@ -30,6 +30,14 @@ def actor_document(snapshot: Snapshot, entry: ActorEntry) -> dict[str, Any]:
     """One actor: its data, and its `state` as a tree, or `unread`, the reason why the state was not read."""
     recording = None if entry.recording is None else asdict(entry.recording)
     document = {**actor(snapshot, entry.name), "recording": recording}
+    if (outside := document["outside"]) is not None:
+        files = {printable(file["path"]): size(file["bytes"]) for file in outside["files"]}
+        document["outside"] = {
+            "said": f"{plural(len(files), 'file')} with {size(outside['bytes'])} in {printable(outside['folder'])}"
+            if files
+            else "no files",
+            "tree": tree({"payload": outside["payload"], "files": files}),
+        }
     if document["status"] != "born":
         return {**document, "unread": f"it is {document['status']}: only messages to it are there"}
     if document["state_bytes"] > STATE_READ_BYTES_MAX:

@@ -1,7 +1,7 @@
 """Proves a snapshot from its bytes, check by check."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, TypeVar
 
@@ -54,11 +54,15 @@ class Trust(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `detail` says what it proved, or, if there is an `error`, what is wrong."""
+    """One check. `detail` says what it proved, or, if there is an `error`, what is wrong.
+
+    `unseen` says what it could not look at from here, which is no error; empty if it saw all.
+    """
 
     name: str
     detail: str
     error: RayshotError | None = None
+    unseen: str = ""
 
     @property
     def ok(self) -> bool:
@@ -229,26 +233,33 @@ def _check_outside(
     manifest: Manifest, folders: Sequence[ActorFolder], part: Portion | None, progress: Progress
 ) -> list[Check]:
     """Compare outside files with the manifest, those that can be seen; nothing if the snapshot has none."""
-    return [run_check("outside", lambda: _outside(manifest, folders, part, progress))] if folders else []
-
-
-def _outside(manifest: Manifest, folders: Sequence[ActorFolder], part: Portion | None, progress: Progress) -> str:
+    if not folders:
+        return []
     filled = [folder for folder in folders if folder.files]
     seen = {folder.root: folder.is_seen for folder in filled}
-    there, proved = [folder for folder in filled if seen[folder.root]], 0
-    for folder in there:
+    there = [folder for folder in filled if seen[folder.root]]
+    check = run_check("outside", lambda: _outside(manifest, len(folders), there, part, progress))
+    unseen = [
+        f"{_files([folder for folder in filled if folder.root == root])}, as nothing is in {root} from here"
+        for root, is_seen in seen.items()
+        if not is_seen
+    ]
+    return [replace(check, unseen="; ".join(unseen))]
+
+
+def _outside(
+    manifest: Manifest, payloads: int, folders: Sequence[ActorFolder], part: Portion | None, progress: Progress
+) -> str:
+    proved = 0
+    for folder in folders:
         chosen = [] if part is None else part.of(folder.files)
         folder.verify(chosen, progress)
         proved += len(chosen)
-    parts = [_count(len(folders), "payload")]
-    if there:
-        how = "unread" if part is None else f"{proved:,} of them read and fit their digests"
-        plain = ", not encrypted" if manifest.data_key is not None else ""
-        parts.append(f"{_files(there)} are there, {how}{plain}")
-    for root in [root for root, is_seen in seen.items() if not is_seen]:
-        lost = [folder for folder in filled if folder.root == root]
-        parts.append(f"not seen: {_files(lost)}, as nothing is in {root} from here")
-    return "; ".join(parts)
+    if not folders:
+        return _count(payloads, "payload")
+    how = "unread" if part is None else f"{proved:,} of them read and fit their digests"
+    plain = ", plain: not encrypted" if manifest.data_key is not None else ""
+    return f"{_count(payloads, 'payload')}; {_files(folders)} are there, {how}{plain}"
 
 
 def _files(folders: Sequence[ActorFolder]) -> str:

@@ -177,3 +177,23 @@ def test_what_the_log_and_the_manifests_say_needs_no_chunk(lives: Storage) -> No
         store.delete(entry.key)
     for view in ("systems", "log", "snapshots", "metrics", "actors", "channels", "lineage"):
         assert lives.table(view).to_arrow().num_rows > 0
+
+
+def test_each_file_that_an_actor_wrote_outside_is_a_row_and_a_payload_without_files_too() -> None:
+    store = MemoryStore("outside-view")
+    bank = Bank(files={"alice": {"b": b"two", ".a": b""}, "bob": {}}, payload={"step": 3, "token": "geheim"})
+    make_snapshot(open_bank(store), bank)
+    storage, payload = Storage(store), '{"step": 3, "token": "<redacted>"}'
+    folder = "memory://outside-view/bank/outside/1-coordinator-1"
+    found = cells(storage, "outside", "snapshot", "actor", "payload", "file", "bytes", "folder")
+    assert found == [
+        ("1-coordinator-1", "alice", payload, ".a", 0, f"{folder}/alice"),
+        ("1-coordinator-1", "alice", payload, "b", 3, f"{folder}/alice"),
+        ("1-coordinator-1", "bob", payload, None, None, f"{folder}/bob"),
+    ]
+    assert [digest and len(digest) for (digest,) in cells(storage, "outside", "digest")] == [64, 64, None]
+    assert len(cells(storage, "outside", "file", actor="bob")) == 1
+
+
+def test_a_snapshot_without_anything_outside_has_no_row_of_it(lives: Storage) -> None:
+    assert cells(lives, "outside", "actor") == []

@@ -24,6 +24,7 @@ BANK = Bank(
     calls={1: ("on_balance", None, ())},
     timers=[(2.5, "deposit", (1,))],
     dead_letters=[("bob", "alice", 3, "deposit", "Traceback\nValueError: no", 1)],
+    files={"alice": {"shard.pt": b"x"}, "bob": {}},
 )
 
 

@@ -165,3 +165,16 @@ def test_old_snapshots_of_a_long_line_show_what_their_records_say(large, monkeyp
     document = storage_document(large)
     assert (len(document["snapshots"]), document["snapshot_count"]) == (1, 2)
     json.dumps(document)
+
+
+def test_the_page_has_the_payload_and_the_files_of_an_actor_within_its_bounds():
+    files = {"alice": {f"shard {n:03}.pt": b"x" for n in range(500)}, "bob": {}}
+    make_snapshot(
+        repository := open_bank(MemoryStore("page")), Bank(files=files, payload={"step": 3, "token": "geheim"})
+    )
+    alice, bob = snapshot_document(Storage(repository.store).system().latest())["actors"]
+    assert alice["outside"]["said"] == "500 files with 500 B in memory://page/bank/outside/1-coordinator-1/alice"
+    assert alice["outside"]["tree"]["payload"] == {"step": 3, "token": "<redacted>"}
+    assert alice["outside"]["tree"]["files"]["shard 000.pt"] == "1 B"
+    assert len(alice["outside"]["tree"]["files"]) < 250
+    assert bob["outside"]["said"] == "no files"

@@ -114,7 +114,8 @@ def test_a_root_that_is_not_here_is_not_seen_and_that_is_no_damage(tmp_path):
         gone(tmp_path / "ckpt")
         unseen = check_of(snapshot.examine(()))
         assert unseen.ok
-        assert unseen.detail == f"2 payloads; not seen: 3 files with 304 bytes, as nothing is in {root.url} from here"
+        assert unseen.detail == "2 payloads"
+        assert unseen.unseen == f"3 files with 304 bytes, as nothing is in {root.url} from here"
     (tmp_path / "ckpt" / "other").mkdir()
     assert isinstance(check_of(snapshot.survey(())).error, MissingFile)
 
@@ -122,7 +123,7 @@ def test_a_root_that_is_not_here_is_not_seen_and_that_is_no_damage(tmp_path):
 def test_verifying_an_encrypted_snapshot_says_that_its_files_are_plain():
     store, key = FaultyStore(), EncryptionKey(b"e" * 32)
     snapshot = make_snapshot(open_bank(store, keys=[key]), OUTSIDE)
-    assert check_of(snapshot.survey(())).detail.endswith("are there, unread, not encrypted")
+    assert check_of(snapshot.survey(())).detail.endswith("are there, unread, plain: not encrypted")
     assert store.read("bank/outside/1-coordinator-1/alice/shard 0.pt") == b"zero"
 
 
