@@ -33,14 +33,12 @@ _FATES = ("kept", "young", "marked", "removed")
     help="Younger objects stay, by the clock of the storage.",
 )
 @click.option(
-    "--outside",
+    "--files",
     metavar="ADDRESS",
-    help="What the program gives as init(outside=...): files of snapshots that failed go there too.",
+    help="What the program gives as init(files=...): there files of snapshots that failed go too.",
 )
 @json_option()
-def gc(
-    storage: str, system: str | None, min_age_s: float, outside: str | None, *, dry_run: bool, as_json: bool
-) -> None:
+def gc(storage: str, system: str | None, min_age_s: float, files: str | None, *, dry_run: bool, as_json: bool) -> None:
     """Remove objects that crashes left behind and no snapshot needs.
 
     The first pass marks an object, the next one removes it if it is still not needed and older than the minimum age.
@@ -49,7 +47,7 @@ def gc(
     store = open_store(storage)
     name = Storage(store).system(system).name
     with progress_bar() as tell:
-        found = collect(store, name, min_age_s=min_age_s, dry_run=dry_run, outside=outside, progress=tell)
+        found = collect(store, name, min_age_s=min_age_s, dry_run=dry_run, files=files, progress=tell)
     click.echo(dump(_document(name, found))) if as_json else console().print(_table(name, found))
     raise click.exceptions.Exit(UNSOUND if found.unreadable else FINE)
 

@@ -4,22 +4,17 @@ import json
 import re
 
 from rayshot.errors import AlreadyExists, BadManifest, FormatTooNew, KeyNotFound, SnapshotsExist, SystemNotFound
-from rayshot.format.chunks import digest
 from rayshot.format.suggestion import did_you_mean
 from rayshot.log.history import History
-from rayshot.log.layout import format_key, log_folder, log_key
+from rayshot.log.layout import format_key, log_folder
 from rayshot.log.log import CommitLog
 from rayshot.log.lost_log import find_copied, find_written, log_lost
-from rayshot.log.records import RECORD_BYTES_MAX
 from rayshot.places.calls import create_once
-from rayshot.places.kinds import below
 from rayshot.places.store import Store
 from rayshot.protocol.identity import NAME_LENGTH_MAX, check_name
 
 STORAGE_FORMAT = 1
 FORMAT_BYTES_MAX = 4096
-RUN_DIGITS = 16
-"""So many digits of a run name its folder below a root of outside files."""
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 
 
@@ -42,23 +37,6 @@ def open_system(store: Store, name: str) -> None:
             exists=names,
         )
     _check_format(data, name)
-
-
-def run_of(store: Store, name: str) -> str:
-    """What tells the system from all others, those of its name in other storages too: 64 hexadecimal digits.
-
-    It is the digest of the first record of its log, which never changes. Raises KeyNotFound if there is none,
-    StoreError.
-    """
-    return digest(store.read_range(log_key(name, 0), 0, RECORD_BYTES_MAX))
-
-
-def root_of_run(store: Store, name: str, address: str) -> str:
-    """The address of the folder for the system's outside files below `address`, which other storages may use as well.
-
-    Raises ConfigError for an address that cannot be used; and as `run_of`.
-    """
-    return below(address, run_of(store, name)[:RUN_DIGITS])
 
 
 def make_system(store: Store, name: str) -> None:

@@ -73,7 +73,7 @@ def address_of(store: Store, key: str) -> str:
 
 
 def below(url: str, folder: str) -> str:
-    """The address of a folder in a storage; `folder` has letters and digits. Raises ConfigError."""
+    """The address of a folder of letters and digits in a storage, with the same options. Raises ConfigError."""
     store = open_store(url)
     if isinstance(store, ObjectStore):
         return replace(store.address, prefix=f"{store.address.prefix}/{folder}".lstrip("/")).url

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rayshot.errors import ConfigError, CorruptFile, KeyNotFound, MissingFile, StoreError, StoreUnavailable, UnsafePath
 from rayshot.format.chunks import new_hasher
-from rayshot.format.entries import OutsideFile
+from rayshot.format.entries import Outside, OutsideFile
 from rayshot.format.entry_checks import check_files
 from rayshot.format.manifest import Manifest
 from rayshot.format.payloads import read_payload
@@ -26,6 +26,7 @@ from rayshot.protocol.identity import SnapshotId
 
 PART_BYTES = 8 << 20
 """Files are read in parts of so many bytes."""
+P = TypeVar("P", Store, str)
 AT_ONCE = 4
 """So many files are read at once."""
 
@@ -195,12 +196,17 @@ class OutsideInfo:
         return sum(file.size for file in self.files)
 
 
+def place_of(outside: Outside, storage: P, *, is_copy: bool) -> P | str:
+    """Where the files of an actor are: in the storage of the snapshot, or below its root. A copy has them with it."""
+    return storage if outside.root is None or is_copy else outside.root
+
+
 def outside_folders(store: Store, system: str, record: CommitRecord, manifest: Manifest) -> list[ActorFolder]:
-    """The folders of all actors of a snapshot in `store` that have something outside. A copy has its files with it."""
+    """The folders of all actors of a snapshot in `store` that have something outside."""
     home = inside(system, record.folder) if record.folder else system
     return [
         ActorFolder(
-            store if outside.root is None or record.folder else outside.root,
+            place_of(outside, store, is_copy=bool(record.folder)),
             home,
             record.snapshot,
             actor.name,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayshot.keys.encryption import EncryptionKey
-from rayshot.log.system import root_of_run
-from rayshot.places.kinds import open_store
+from rayshot.places.kinds import below, open_store
 from rayshot.places.local import LocalStore
 from rayshot.protocol.identity import SnapshotId
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
@@ -102,14 +101,14 @@ def test_verify_says_what_it_does_not_see_and_ends_with_0(tmp_path):
 def test_gc_is_told_where_files_are_and_goes_into_the_folder_of_its_own_run(tmp_path):
     storage, address = tmp_path / "shots", tmp_path / "ckpt"
     repository = open_bank(LocalStore(storage))
-    root = open_store(root_of_run(repository.store, "bank", str(address)))
+    root = open_store(below(str(address), repository.log.run))
     write_outside(repository, Bank(files=FILES, root=root), SnapshotId(1, "coordinator", 1), "alice")
     for _ in range(2):
         run("gc", storage, "--min-age", "0")
     assert len(list(address.rglob("shard 0.pt"))) == 1
-    first = json.loads(run("gc", storage, "--min-age", "0", "--outside", address, "--json").stdout)
+    first = json.loads(run("gc", storage, "--min-age", "0", "--files", address, "--json").stdout)
     assert (first["expired"], first["objects"]["outside"]["marked"]["count"]) == (["1-coordinator-1"], 1)
-    run("gc", storage, "--min-age", "0", "--outside", address)
+    run("gc", storage, "--min-age", "0", "--files", address)
     assert not list(address.rglob("shard 0.pt"))
 
 
@@ -125,4 +124,4 @@ def test_a_copy_has_the_files(tmp_path):
 @pytest.mark.parametrize("address", ["ftp://x", "s3://x"])
 def test_gc_refuses_an_address_that_it_cannot_use(tmp_path, address):
     bank_at(tmp_path, OUTSIDE)
-    assert run("gc", tmp_path, "--outside", address).exit_code == 2
+    assert run("gc", tmp_path, "--files", address).exit_code == 2

@@ -10,7 +10,6 @@ from blake3 import blake3
 
 from rayshot.errors import BadManifest, CorruptFile, LimitExceeded, MissingFile, UnsafePath
 from rayshot.format.entries import OutsideFile
-from rayshot.log.system import run_of
 from rayshot.places.kinds import below, open_store
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import MemoryStore
@@ -18,7 +17,6 @@ from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots import outside
 from rayshot.snapshots.outside import ActorFolder
-from tests.snapshots.snapshot_builder import open_bank
 
 SNAPSHOT = SnapshotId(1, "coordinator", 3)
 CONTENTS = {".metadata": b"", "rank 0/shard.pt": b"zero" * 1000, "rank 1/shard.pt": b"one"}
@@ -207,13 +205,3 @@ def test_the_address_below_another_keeps_its_options(tmp_path):
     assert below("s3://buck", "7f") == "s3://buck/7f"
     assert below(str(tmp_path), "7f") == f"file://{tmp_path}/7f"
     assert below("memory://x", "7f") == "memory://x-7f"
-
-
-def test_two_storages_are_two_runs_although_their_systems_have_one_name():
-    stores = MemoryStore(), MemoryStore()
-    for number, store in enumerate(stores):
-        open_bank(store, f"w{number}")
-    first, second = (run_of(store, "bank") for store in stores)
-    assert first != second
-    open_bank(stores[0], "w2")
-    assert run_of(stores[0], "bank") == first

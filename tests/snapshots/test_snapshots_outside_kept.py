@@ -8,8 +8,7 @@ import pytest
 
 from rayshot.errors import CorruptFile, IntentExpired, KeyNotFound, MissingFile, StoreUnavailable
 from rayshot.keys.encryption import EncryptionKey
-from rayshot.log.system import root_of_run
-from rayshot.places.kinds import open_store
+from rayshot.places.kinds import below, open_store
 from rayshot.places.local import LocalStore
 from rayshot.places.memory import named_memory_store
 from rayshot.protocol.identity import SnapshotId
@@ -191,9 +190,9 @@ def test_a_root_that_is_away_keeps_nothing_else_from_going_and_is_cleared_by_a_c
     for _ in range(2):
         collect(store, "bank")
     assert len(files_in(root)) == 3  # no manifest names the place any more
-    monkeypatch.setattr("rayshot.snapshots.upkeep.garbage.root_of_run", lambda *_: root.url)
+    monkeypatch.setattr("rayshot.snapshots.upkeep.garbage.below", lambda *_: root.url)
     for _ in range(2):
-        collect(store, "bank", outside="told")
+        collect(store, "bank", files="told")
     assert files_in(root) == []
 
 
@@ -325,12 +324,12 @@ def test_a_storage_copied_by_hand_does_not_collect_what_the_first_writes_at_thei
 def test_two_storages_whose_systems_have_one_name_share_a_root_and_touch_only_their_own(tmp_path):
     repositories = [open_bank(LocalStore(tmp_path / name), name) for name in ("a", "b")]
     address = str(tmp_path / "ckpt")
-    roots = [open_store(root_of_run(one.store, "bank", address)) for one in repositories]
+    roots = [open_store(below(address, one.log.run)) for one in repositories]
     made = [make_snapshot(one, Bank(files=FILES, root=root)) for one, root in zip(repositories, roots, strict=True)]
     for one, root in zip(repositories, roots, strict=True):
         write_outside(one, Bank(files=FILES, root=root), SnapshotId(1, "coordinator", 2), "alice")
     for _ in range(2):
-        collect(repositories[0].store, "bank", min_age_s=0.0, outside=address)
+        collect(repositories[0].store, "bank", min_age_s=0.0, files=address)
     assert len(files_in(roots[0])) == 3
     assert len(files_in(roots[1])) == 5
     delete(repositories[0], made[0].id)

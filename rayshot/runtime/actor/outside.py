@@ -185,12 +185,13 @@ class OutsideWork:
 
         Raises Damaged, StoreError if files are not there as they were.
         """
-        from rayshot.snapshots.outside import ActorFolder  # noqa: PLC0415 - as below
+        from rayshot.snapshots.outside import ActorFolder, place_of  # noqa: PLC0415 - as below
 
         self.born()
         self._is_loaded, place = True, None
         if outside is not None and outside.files:
-            place = ActorFolder(outside.root or storage, folder, snapshot, self._runner.name, outside.files)
+            where = place_of(outside, storage, is_copy="/" in folder)
+            place = ActorFolder(where, folder, snapshot, self._runner.name, outside.files)
             if self.is_there:
                 place.check()
         self.back = ToldCut(snapshot, self._cut(snapshot, place, "the snapshot has no files of it"))

@@ -27,7 +27,7 @@ from rayshot.log.layout import intent_folder, snapshot_of
 from rayshot.log.records import CommitRecord, EpochRecord, RollbackRecord
 from rayshot.log.system import check_no_snapshots
 from rayshot.model.configuration import SnapshotConfig
-from rayshot.places.kinds import open_store
+from rayshot.places.kinds import below, open_store
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector_events import AnnounceEnd
 from rayshot.protocol.cut import Cut
@@ -327,10 +327,13 @@ class Committer:
         """How far this life may go outside."""
         history, settings, run = self._repository.log.history, self._settings, self._repository.log.run
         said, encrypts = history.restore, len(settings.keys) > 1
+        root = None if settings.files is None else below(settings.files, run)
         if said is None:
             takes = settings.takeover and history.rollback_target is None
-            return OutsideTerms(run, self._log_owner, files=settings.files, takeover=takes, encrypted=encrypts)
-        of = run, self._log_owner, said.outside, settings.files, said.takeover, f"{said.writer}:{said.position}"
+            return OutsideTerms(
+                run, self._log_owner, root=root, files=settings.files, takeover=takes, encrypted=encrypts
+            )
+        of = run, self._log_owner, said.outside, settings.files, root, said.takeover, f"{said.writer}:{said.position}"
         return OutsideTerms(*of, is_as_restored=history.is_as_restored, encrypted=encrypts)
 
     def restored(self, order: "Restoration") -> None:

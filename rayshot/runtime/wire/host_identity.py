@@ -32,7 +32,8 @@ class OutsideTerms:
     `run` names the log of the storage, and `owner` who began the life, see FencingToken. `mode` is what was said when
     a person restored the system: "refuse" what does not fit; publish "again" what comes behind the snapshot; or "leave"
     alone what is outside, so that no hook of such a class is called. `files` is the address of the folder for what
-    actors write for snapshots, None for the storage. `takeover`: what another run has may be taken. `mark` names what
+    actors write for snapshots, None for the storage; `root` is the folder in it of this run, so that systems of the
+    same name and of different storages stay apart. `takeover`: what another run has may be taken. `mark` names what
     the person said, so that all lives behind it do it once. This holds for actors that are born, and while the life
     `is_as_restored` for those that were loaded. `encrypted`: so are the snapshots.
     """
@@ -41,15 +42,11 @@ class OutsideTerms:
     owner: str = ""
     mode: OutsideMode = "refuse"
     files: str | None = None
+    root: str | None = None
     takeover: bool = False
     mark: str = ""
     is_as_restored: bool = False
     encrypted: bool = False
-
-    @property
-    def root(self) -> str | None:
-        """The root of these files: in one folder, systems of the same name and of different storages stay apart."""
-        return None if self.files is None else f"{self.files}/{self.run}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from rayshot.log.log import CommitLog
 from rayshot.log.lost_log import log_lost
 from rayshot.log.marks import CLOCK_AGE_MAX_S, CLOCK_SUFFIX, GARBAGE_FOLDER, Kind, Marks, store_now
 from rayshot.log.records import CommitRecord, CopyRecord, ExpireRecord
-from rayshot.log.system import open_system, root_of_run
+from rayshot.log.system import open_system
+from rayshot.places.kinds import below
 from rayshot.places.store import PROBE_PREFIX, Entry, Store
 from rayshot.protocol.identity import SnapshotId
 from rayshot.snapshots.intents import Intent, open_intents, read_intent
@@ -109,7 +110,7 @@ def collect(
     *,
     min_age_s: float = MIN_AGE_S,
     dry_run: bool = False,
-    outside: str | None = None,
+    files: str | None = None,
     progress: Progress = lambda *_: None,
 ) -> Collection:
     """Make one pass: mark unreachable objects, and delete objects that an earlier pass marked and that are old.
@@ -122,9 +123,9 @@ def collect(
         min_age_s: younger objects stay, in seconds by the store's clock. At least the time-out of every snapshot that
             is being written.
         dry_run: count only; mark, expire and delete nothing.
-        outside: where the system's hooks write files, if not in the storage: the address given to `init`. Without it,
-            files elsewhere go only if the log says that their snapshot was deleted or given up, and a manifest that is
-            still there names the place.
+        files: where actors write files, if not into the storage: the address that `init` got. Without it, files
+            elsewhere go only if the log says that their snapshot was deleted or given up, and a manifest that is still
+            there names the place.
         progress: called with the progress.
 
     Raises:
@@ -133,18 +134,17 @@ def collect(
         SystemNotFound, FormatTooNew, BadManifest, StoreError.
     """
     open_system(store, system)
-    root = None if outside is None else root_of_run(store, system, outside)
-    return _Pass(store, system, min_age_s, root, progress, dry_run=dry_run).run()
+    return _Pass(store, system, min_age_s, files, progress, dry_run=dry_run).run()
 
 
 class _Pass:
     def __init__(
-        self, store: Store, system: str, min_age_s: float, root: str | None, progress: Progress, *, dry_run: bool
+        self, store: Store, system: str, min_age_s: float, files: str | None, progress: Progress, *, dry_run: bool
     ) -> None:
         self._store = store
         self._system = system
         self._min_age_s = min_age_s
-        self._root = root
+        self._files = files
         self._outside: dict[str, SnapshotFolder] = {}
         """By the keys of their entries."""
         self._dry_run = dry_run
@@ -209,7 +209,8 @@ class _Pass:
         records = [*history.retained.values(), *history.deleted.values()]
         found = (record for record in records if inside(self._system, record.manifest_key) in there)
         roots = {root for record in found for root in self._reachable.roots(record)}
-        return outside_folders(self._store, self._system, self._root, roots)
+        told = None if self._files is None else below(self._files, self._log.run)
+        return outside_folders(self._store, self._system, told, roots)
 
     def _check_age(self, intents: dict[SnapshotId, Intent]) -> None:
         for snapshot, intent in intents.items():
