@@ -99,4 +99,6 @@ SECOND = Bank(
     callees={1: "bob"},
     timers=[(2.5, "deposit", (1,))],
     dead_letters=[("bob", "alice", 3, "deposit", "Traceback\nValueError: no", 1)],
+    files={"alice": {"shard.pt": b"x"}, "bob": {}},
+    payload={"step": 3},
 )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 Table = Callable[..., Any]
 
 
-ONLY_IN_THE_SECOND = {"entries", "arrays", "calls", "timers", "dead_letters"}
+ONLY_IN_THE_SECOND = {"entries", "arrays", "calls", "timers", "dead_letters", "outside"}
 """Views of what the first snapshot has nothing of."""
 
 
@@ -54,6 +54,14 @@ def test_a_snapshot_is_a_row(table: Table, storage: Path) -> None:
     assert (second.mode, second.actors, second.channels, second.in_flight) == ("chandy-lamport", 3, 3, 4)
     assert (first.new_bytes, first.restored_from) == (first.bytes, None)
     assert second.bytes > first.bytes > 0
+
+
+def test_a_file_that_an_actor_wrote_is_a_row(table: Table, storage: Path) -> None:
+    named = "snapshot string, actor string, payload string, file string, bytes bigint"
+    assert rows(table(storage, "outside", named).orderBy("actor")) == [
+        ("1-coordinator-2", "alice", '{"step": 3}', "shard.pt", 1),
+        ("1-coordinator-2", "bob", '{"step": 3}', None, None),
+    ]
 
 
 def test_a_figure_is_a_row_with_its_unit(table: Table, storage: Path) -> None:
