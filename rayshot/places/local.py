@@ -67,10 +67,9 @@ class LocalStore:
         """Raise ConfigError if a file stands where the folder, or one above it, would be."""
         for path in (self.folder, *self.folder.parents):
             with suppress(OSError):  # one that cannot be looked at is refused where it is used
-                if path.is_dir():
+                if stat.S_ISDIR(path.stat().st_mode):  # one look: another program may make it at this moment
                     return
-                if path.exists():
-                    raise ConfigError(f"{path} is a file, and a storage is a folder: give another path", url=self.url)
+                raise ConfigError(f"{path} is a file, and a storage is a folder: give another path", url=self.url)
 
     def create(self, key: str, data: Data) -> None:
         """See Store.create."""

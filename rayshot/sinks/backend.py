@@ -8,13 +8,17 @@ the same step in which it writes, and never by what it remembers.
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from rayshot.errors import SinkBehind, SinkFenced, SinkTaken
+from rayshot.errors import SinkBehind, SinkFenced, SinkRefused, SinkTaken
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Rows: TypeAlias = "list[dict[str, Any]] | pa.Table"
 """The rows of a batch: dicts with the same keys, or an Arrow table. At least one row."""
+
+
+UNFIT = (TypeError, ValueError, OverflowError)
+"""What libraries raise for a value that they cannot write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +156,10 @@ class Backend(Protocol):
         Raises as `publish`.
         """
         ...
+
+
+def refusal(sink: str, sequence: int, row: int | None, why: str) -> SinkRefused:
+    """The error for a batch that will never be taken, because of this row, or of no single one."""
+    which = "the rows" if row is None else f"row {row}"
+    text = f"{sink}: {which} of batch {sequence} will never be taken: {why.strip()}"
+    return SinkRefused(text, sink=sink, sequence=sequence, row=row)

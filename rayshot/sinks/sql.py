@@ -8,8 +8,8 @@ later life then finds that it may not write.
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import ConfigError, NotReady, SinkBehind, SinkRefused
-from rayshot.sinks.backend import Backend, Claim, Held
+from rayshot.errors import ConfigError, NotReady, SinkBehind
+from rayshot.sinks.backend import UNFIT, Backend, Claim, Held, refusal
 
 try:
     import sqlalchemy as sa
@@ -29,8 +29,6 @@ CLAIMS = sa.Table(
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("branch", sa.BigInteger, nullable=False),
 )
-_UNFIT = (TypeError, ValueError, OverflowError)
-"""What drivers raise for a value that they cannot write."""
 
 
 class Sql(Backend):
@@ -81,10 +79,10 @@ class Sql(Backend):
                     _insert(db, table, rows)
                 elif self._there(db).awaits(self.name, run, life, sequence):
                     raise _changed(self.name)
-        except (sa.exc.StatementError, self._driver.Error, *_UNFIT) as error:
+        except (sa.exc.StatementError, self._driver.Error, *UNFIT) as error:
             if not self._never_fits(error):
                 raise
-            raise self._refused(sequence, *self._first_unfit(table, rows, error)) from error
+            raise refusal(self.name, sequence, *self._first_unfit(table, rows, error)) from error
 
     def reset(self, run: str, life: int, sequence: int) -> None:
         """See Backend.reset."""
@@ -130,10 +128,10 @@ class Sql(Backend):
             table = self._look()
         for name in _names(rows):
             if name not in table.c:
-                raise self._refused(sequence, 0, f"it has no column {name!r}")
+                raise refusal(self.name, sequence, 0, f"table {self._name!r} has no column {name!r}")
         if isinstance(rows, list) and not all(map(rows[0].keys().__eq__, map(dict.keys, rows))):
             row = next(index for index, one in enumerate(rows) if one.keys() != rows[0].keys())
-            raise self._refused(sequence, row, f"its keys are {[*rows[row]]}, those of row 0 {[*rows[0]]}")
+            raise refusal(self.name, sequence, row, f"its keys are {[*rows[row]]}, those of row 0 {[*rows[0]]}")
         return table
 
     def _never_fits(self, error: Exception) -> bool:
@@ -141,7 +139,7 @@ class Sql(Backend):
         cause = getattr(error, "orig", error)
         if isinstance(cause, self._driver.ProgrammingError):  # the database's own words have a code: a right is missing
             return getattr(cause, "sqlstate", None) is None
-        return isinstance(cause, (self._driver.IntegrityError, self._driver.DataError, *_UNFIT))
+        return isinstance(cause, (self._driver.IntegrityError, self._driver.DataError, *UNFIT))
 
     def _first_unfit(self, table: sa.Table, rows: "Rows", error: Exception) -> tuple[int | None, str]:
         """The row at fault, and why; None if only all of them together are. Writes them one by one, and undoes it."""
@@ -149,20 +147,11 @@ class Sql(Backend):
             for index, row in enumerate(_dicts(rows)):
                 try:
                     _insert(db, table, [row])
-                except (sa.exc.StatementError, self._driver.Error, *_UNFIT) as failure:
+                except (sa.exc.StatementError, self._driver.Error, *UNFIT) as failure:
                     if not self._never_fits(failure):
                         raise
                     return index, str(getattr(failure, "orig", failure))
         return None, str(getattr(error, "orig", error))
-
-    def _refused(self, sequence: int, row: int | None, why: str) -> SinkRefused:
-        which = "the rows" if row is None else f"row {row}"
-        return SinkRefused(
-            f"{self.name}: {which} of batch {sequence} will never fit table {self._name!r}: {why.strip()}",
-            sink=self.name,
-            sequence=sequence,
-            row=row,
-        )
 
 
 @cache

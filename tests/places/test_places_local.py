@@ -251,6 +251,21 @@ def test_check_refuses_a_folder_that_cannot_be_written(
     assert all_files(tmp_path) == []
 
 
+def test_a_folder_that_another_program_makes_at_this_moment_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, seen = Path.is_dir, []
+
+    def made_behind_the_second_look(path: Path) -> bool:
+        seen.append(looks(path))
+        if len(seen) == 2:
+            os.mkdir(tmp_path / "shots")  # noqa: PTH102 - Path's would look again
+        return seen[-1]
+
+    monkeypatch.setattr(Path, "is_dir", made_behind_the_second_look)
+    assert list(LocalStore(tmp_path / "shots").list()) == []
+
+
 @pytest.mark.acceptance("G25")
 @pytest.mark.parametrize("verb", [LocalStore.check, LocalStore.is_there, lambda store: list(store.list())])
 def test_a_file_in_the_place_of_the_folder_or_above_it_is_named(

@@ -13,7 +13,6 @@ from rayshot.errors import SinkBehind, SinkFenced, SinkTaken
 from rayshot.sinks import Backend, Held
 from tests.sinks.tables import numbers
 
-ROUNDS = 200
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
@@ -34,7 +33,9 @@ def made(place: Place, sink: str = "sink") -> Backend:
 
 
 class BackendConformance:
-    """Subclasses define the fixture `place`."""
+    """Subclasses define the fixture `place`; `rounds` of the race take some milliseconds each."""
+
+    rounds = 200
 
     def test_an_empty_resource_is_at_zero_and_may_be_taken_again(self, place: Place) -> None:
         assert [made(place).take("run", life) for life in (1, 1, 2)] == [Held(), Held(), Held()]
@@ -128,7 +129,7 @@ class BackendConformance:
         me.take("run", 1)
         rival = made(place)
         zombie = made(place)
-        for sequence in range(1, ROUNDS + 1):
+        for sequence in range(1, self.rounds + 1):
             rows = numbers(3, start)
             undone = dice.random() < 0.5
             zombie_life = life
@@ -151,7 +152,7 @@ class BackendConformance:
             fenced += undone
             start += 3
         assert sorted(place.seen()) == list(range(start))
-        assert ROUNDS // 4 < fenced < ROUNDS
+        assert self.rounds // 4 < fenced < self.rounds
 
 
 def at_once(steps: dict[str, Any]) -> dict[str, Any]:

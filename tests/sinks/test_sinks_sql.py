@@ -131,7 +131,7 @@ def test_a_row_that_never_fits_is_named_and_nothing_of_its_batch_is_there(
     with pytest.raises(SinkRefused, match=why) as caught:
         backend.publish("run", 1, 1, rows)
     assert caught.value.evidence == {"sink": "shop/sink", "sequence": 1, "row": row}
-    assert f"shop/sink: row {row} of batch 1 will never fit table 'visits'" in str(caught.value)
+    assert f"shop/sink: row {row} of batch 1 will never be taken: " in str(caught.value)
     assert place.seen() == []
     assert backend.take("run", 1) == Held(0)
 
@@ -141,7 +141,7 @@ def test_a_name_that_is_no_column_is_refused(url: str) -> None:
     backend = made(place)
     backend.take("run", 1)
     for rows in ([{"n": 1, "m": 2}], pa.table({"n": [1], "m": [2]})):
-        with pytest.raises(SinkRefused, match="row 0 of batch 1 will never fit table 'visits': it has no column 'm'"):
+        with pytest.raises(SinkRefused, match="row 0 of batch 1 will never be taken: table 'visits' has no column 'm'"):
             backend.publish("run", 1, 1, rows)
 
 
@@ -149,7 +149,7 @@ def test_rows_that_do_not_fit_together_are_refused_at_the_end_of_the_transaction
     place = Database(postgres.url, "CREATE TABLE visits (n BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     backend = made(place)
     backend.take("run", 1)
-    with pytest.raises(SinkRefused, match="the rows of batch 1 will never fit") as caught:
+    with pytest.raises(SinkRefused, match="the rows of batch 1 will never be taken") as caught:
         backend.publish("run", 1, 1, [{"n": 1}, {"n": 1}])
     assert caught.value.evidence["row"] is None
 
