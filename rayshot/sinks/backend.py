@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rayshot.errors import SinkBehind, SinkFenced, SinkRefused, SinkTaken
+from rayshot.model.outside import FencingToken
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,68 +24,75 @@ UNFIT = (TypeError, ValueError, OverflowError)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How far a resource is: the number of the last visible batch, 0 for none, and the branch in which it counts.
+    """How far a resource is: the number of the last visible batch, 0 for none, and the line to which it belongs.
 
-    A branch is 0, or the life in which the numbers were moved back. Numbers of two branches are not comparable.
+    Two lives that go back to one snapshot both number what follows from the same number on. So a batch has a name: its
+    number and its line, which is the life that sealed it, or the restore that counts it a second time.
     """
 
     sequence: int = 0
-    branch: int = 0
+    line: str = ""
 
     def __str__(self) -> str:
-        return f"batch {self.sequence}" + (f" of branch {self.branch}" if self.branch else "")
-
-    @property
-    def document(self) -> dict[str, int]:
-        """The same as JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a resource keeps of a sink: whose it is, and how far it is."""
-
-    run: str
-    life: int
-    sequence: int = 0
-    branch: int = 0
-
-    @property
-    def held(self) -> Held:
-        """How far it is."""
-        return Held(self.sequence, self.branch)
+        return f"batch {self.sequence}" + (f" of line {self.line}" if self.line else "")
 
     @property
     def document(self) -> dict[str, Any]:
         """The same as JSON."""
         return asdict(self)
 
-    def taken(self, sink: str, run: str, life: int, *, takeover: bool) -> "Claim":
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a resource keeps of a sink: the token of whose it is, and how far it is."""
+
+    run: str
+    life: int
+    owner: str
+    sequence: int = 0
+    line: str = ""
+
+    @property
+    def token(self) -> FencingToken:
+        """Whose it is."""
+        return FencingToken(self.run, self.life, self.owner)
+
+    @property
+    def held(self) -> Held:
+        """How far it is."""
+        return Held(self.sequence, self.line)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return asdict(self)
+
+    def taken(self, sink: str, token: FencingToken, *, takeover: bool) -> "Claim":
         """The claim when this life has taken the sink. Raises as `Backend.take`."""
-        if not (takeover and self.run != run):
-            self.admit(sink, run, life)
-        return replace(self, run=run, life=life)
+        if not (takeover or token.may_take(self.token)):
+            self.admit(sink, token)
+        return replace(self, **token._asdict())
 
-    def admit(self, sink: str, run: str, life: int) -> None:
-        """Raise SinkTaken if another run has the sink, SinkFenced if a later life has it."""
-        if self.run != run:
-            raise SinkTaken(
-                f"{sink} belongs to another run, {self.run}: end that system, then pass takeover=True to the restore",
-                sink=sink,
-                there=self.run,
-                run=run,
-            )
-        if self.life > life:
-            raise SinkFenced(
-                f"life {self.life} has {sink}, so life {life} may not write there",
-                sink=sink,
-                there=self.life,
-                life=life,
-            )
+    def moved(self, held: Held) -> "Claim":
+        """The claim when the sink is so far."""
+        return replace(self, sequence=held.sequence, line=held.line)
 
-    def awaits(self, sink: str, run: str, life: int, sequence: int) -> bool:
+    def admit(self, sink: str, token: FencingToken) -> None:
+        """Raise an OutsideConflict unless this very life has taken the sink."""
+        if self.token == token:
+            return
+        facts = {"sink": sink, "there": self.token._asdict(), "here": token._asdict()}
+        if self.run == token.run and self.life > token.life:
+            raise SinkFenced(f"life {self.life} has {sink}, so life {token.life} may not write there", **facts)
+        if self.run == token.run and self.life < token.life:
+            text = f"{sink} is there as life {self.life} had it, and life {token.life} took it: it came from a backup"
+            raise SinkBehind(text, **facts)
+        other = f"a copy of this storage, in life {self.life}" if self.run == token.run else f"another run, {self.run}"
+        raise SinkTaken(f"{sink} belongs to {other}: end that system, then restore with takeover=True", **facts)
+
+    def awaits(self, sink: str, token: FencingToken, sequence: int) -> bool:
         """Whether batch `sequence` is the next one; False if it is visible already. Raises as `Backend.publish`."""
-        self.admit(sink, run, life)
+        self.admit(sink, token)
         if self.sequence < sequence - 1:
             raise SinkBehind(
                 f"{sink} has batches up to {self.sequence}, so batch {sequence} would leave a gap: it was restored "
@@ -99,9 +107,8 @@ class Claim:
 class Backend(Protocol):
     """A place for the rows of one sink. `Sink.connect` makes one for each life; one thread at a time uses it.
 
-    A run is one storage's log, and its lives only grow. What belongs to the process, such as a pool of connections,
-    survives a life. Errors of the network and of a resource that is away are raised as they are: the step is tried
-    again, and so must be right if it had happened.
+    What belongs to the process, such as a pool of connections, survives a life. Errors of the network and of a resource
+    that is away are raised as they are: the step is tried again, and so must be right if it had happened.
     """
 
     system: str = ""
@@ -116,33 +123,36 @@ class Backend(Protocol):
         """The sink in errors."""
         return f"{self.system}/{self.sink}"
 
-    def take(self, run: str, life: int, *, takeover: bool = False) -> Held:
-        """Make the sink this life's, so that no earlier life writes any more; return how far it is.
+    def look(self) -> Held:
+        """How far the resource is, whoever has it; (0, "") if it does not know the sink. Changes nothing."""
+        ...
 
-        A resource that does not know the sink is at (0, 0). May be called again in the same life.
+    def take(self, token: FencingToken, *, takeover: bool = False) -> Held:
+        """Make the sink this life's, so that nobody else writes any more; return how far it is.
+
+        May be called again in the same life.
 
         Args:
-            run: the id of the run.
-            life: the life, 1 or more.
-            takeover: also take it from another run.
+            token: the life that takes it.
+            takeover: take it from whoever has it.
 
         Raises:
-            SinkTaken: another run has it, and `takeover` is False.
-            SinkFenced: a later life of this run has it.
+            SinkTaken: another run has it, or a copy of this one, and `takeover` is False.
+            SinkFenced: a later life of this run has it, and `takeover` is False.
         """
         ...
 
-    def publish(self, run: str, life: int, sequence: int, rows: Rows) -> None:
-        """Make batch `sequence` visible and move the sequence to it, in one step; nothing if it is visible already.
+    def publish(self, token: FencingToken, sequence: int, line: str, rows: Rows) -> None:
+        """Make a batch visible and move to its number and line, in one step; nothing if it is visible already.
 
         Args:
-            run: the id of the run.
-            life: the life, which has taken the sink.
+            token: the life, which has taken the sink.
             sequence: the number of the batch, one above the number that is there.
+            line: the line of the batch.
             rows: see `Rows`.
 
         Raises:
-            SinkTaken: another run has the sink.
+            SinkTaken: another run has the sink, or a copy of this one.
             SinkFenced: a later life of this run has it.
             SinkBehind: earlier batches are not there.
             SinkRefused: the resource will never take these rows. Evidence: `sink`, `sequence`, `row` (an index, from
@@ -150,8 +160,8 @@ class Backend(Protocol):
         """
         ...
 
-    def reset(self, run: str, life: int, sequence: int) -> None:
-        """Count from `sequence` again, in branch `life`; what is visible stays. Nothing if that branch is there.
+    def reset(self, token: FencingToken, sequence: int, line: str) -> None:
+        """Count from `sequence` on again, in this line; what is visible stays. Nothing if it is in this line already.
 
         Raises as `publish`.
         """

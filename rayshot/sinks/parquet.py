@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, SinkBehind, SinkTaken
+from rayshot.model.outside import FencingToken
 from rayshot.places.calls import create_once
 from rayshot.places.kinds import open_store
 from rayshot.sinks.backend import UNFIT, Backend, Claim, Held, refusal
@@ -47,27 +48,32 @@ class Parquet(Backend):
         self._last: Claim | None = None
         """What file `_next - 1` says; None if no file is known."""
 
-    def take(self, run: str, life: int, *, takeover: bool = False) -> Held:
-        """See Backend.take. Raises SinkTaken also if another sink, or another program, writes into the folder."""
+    def look(self) -> Held:
+        """See Backend.look. Raises SinkTaken if another sink, or another program, writes into the folder."""
+        there = self._look()
+        return Held() if there is None else there.held
+
+    def take(self, token: FencingToken, *, takeover: bool = False) -> Held:
+        """See Backend.take; also as `look`."""
         while True:
             there = self._look()
-            mine = (there or Claim(run, life)).taken(self.name, run, life, takeover=takeover)
+            mine = (there or Claim(*token)).taken(self.name, token, takeover=takeover)
             if mine == there or self._append(mine, self._schema.empty_table()):
                 return mine.held
 
-    def publish(self, run: str, life: int, sequence: int, rows: "Rows") -> None:
+    def publish(self, token: FencingToken, sequence: int, line: str, rows: "Rows") -> None:
         """See Backend.publish."""
         table = self._table(rows, sequence)
-        while (there := self._there()).awaits(self.name, run, life, sequence):
-            if self._append(Claim(run, life, sequence, there.branch), table):
+        while (there := self._there()).awaits(self.name, token, sequence):
+            if self._append(there.moved(Held(sequence, line)), table):
                 return
 
-    def reset(self, run: str, life: int, sequence: int) -> None:
+    def reset(self, token: FencingToken, sequence: int, line: str) -> None:
         """See Backend.reset."""
         while True:
             there = self._there()
-            there.admit(self.name, run, life)
-            if there.branch == life or self._append(Claim(run, life, sequence, life), self._schema.empty_table()):
+            there.admit(self.name, token)
+            if there.line == line or self._append(there.moved(Held(sequence, line)), self._schema.empty_table()):
                 return
 
     def _there(self) -> Claim:

@@ -2,25 +2,26 @@
 
 A snapshot seals the open rows as the next batch. When it is durable and advances, all sealed batches up to its number
 are published, in order. A batch leaves the state only when it is known to be visible: the snapshot that sealed it may
-have been aborted, so that the next one must hold it too. Whoever goes back to a snapshot takes the resource first,
-which keeps earlier lives out, and compares the numbers.
+have been aborted, so that the next one must hold it too. Whoever goes back to a snapshot compares the name of the last
+visible batch, its number and its line, with what the state knows, and takes the resource, which keeps all others out.
 
-`again`: the resource may be ahead of the snapshot, and what comes behind it becomes visible a second time. The numbers
-there then move back, when all actors are loaded, and count in a branch of their own. Until this has happened there is
-no snapshot of the new life: it would not fit the resource.
+`again`: the resource may be ahead of the snapshot, and what comes behind it becomes visible a second time. The resource
+then moves back, when all actors are loaded, to a line that is named after the restore. A later life of the same restore
+finds that name there, and goes on where the first one was.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rayshot.errors import NotReady, SinkAhead, SinkBehind
+from rayshot.errors import SinkAhead, SinkBehind
 from rayshot.sinks.backend import Backend, Held
 from rayshot.sinks.publisher import Publisher
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rayshot.model.outside import ActorCut
     from rayshot.sinks.backend import Rows
 
 
@@ -35,7 +36,7 @@ class Sink:
         open: the rows since the last snapshot: dicts, or Arrow tables.
         sealed: the rows that may not be visible yet, by the number of their batch; without gaps, up to `sequence`.
         sequence: the number of the last batch that a snapshot has sealed; 0 for none.
-        branch: the branch in which the numbers count: see `Held`.
+        lines: the line of each sealed batch, and of the last one before them: see `Held`.
     """
 
     rows_waiting_max: ClassVar[int] = 1_000_000
@@ -45,11 +46,16 @@ class Sink:
         self.open: list[Any] = []
         self.sealed: dict[int, Rows] = {}
         self.sequence = 0
-        self.branch = 0
+        self.lines = {0: ""}
 
     def __getstate__(self) -> dict[str, Any]:
         """The state: all but the connection. A class with a `__getstate__` of its own begins with this one."""
         return {name: value for name, value in vars(self).items() if name != "_publisher"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a state; that of a class which was no sink yet begins as a new one."""
+        Sink.__init__(self)
+        vars(self).update(state)
 
     def connect(self) -> Backend:
         """Return the place for the rows; called once in each life. To be defined by your class.
@@ -77,67 +83,90 @@ class Sink:
         elif len(rows):
             self.open.append(rows)
 
-    def on_snapshot(self, cut: Any) -> dict[str, int] | Callable[[], dict[str, int]]:
-        """Seal what is open. The payload has `sequence`, `branch`, and how many `batches` and `rows` are sealed.
+    def on_snapshot(self, cut: "ActorCut") -> dict[str, Any] | Callable[[], dict[str, Any]]:
+        """Seal what is open. The payload has `sequence`, `line`, and how many `batches` and `rows` are sealed.
 
-        A new actor takes the resource beside the handlers, for its first snapshot. Raises NotReady as long as the
-        resource has not been moved back, SinkAhead if the actor is new and the resource is not.
+        Beside the handlers, a new actor takes the resource for its first snapshot, and a resource that is still to be
+        moved back is. Raises SinkAhead there if the actor is new, and batches are visible.
         """
+        is_new, mine = self._publisher is None, ":".join(map(str, cut.token))
         publisher = self._publisher = self._publisher or self._connected(cut)
-        if publisher.reset_to is not None:
-            raise NotReady(f"{cut.system}/{cut.actor} has not been moved back to batch {publisher.reset_to} yet")
-        if publisher.held is not None:
-            self.branch = publisher.held.branch
+        if is_new:
+            self.lines = {0: mine}
         for sequence in [one for one in self.sealed if one <= publisher.published]:
             del self.sealed[sequence]
         if self.open:
             self.sequence += 1
             self.sealed[self.sequence], self.open = _together(self.open), []
+            self.lines[self.sequence] = mine
+        self.lines = {one: line for one, line in self.lines.items() if one >= self._visible}
         rows = sum(map(len, self.sealed.values()))
-        payload = {"sequence": self.sequence, "branch": self.branch, "batches": len(self.sealed), "rows": rows}
-        return payload if publisher.held is not None else partial(publisher.take_anew, payload)
+        here = Held(self.sequence, self.lines[self.sequence])
+        payload = {**here.document, "batches": len(self.sealed), "rows": rows}
+        if publisher.is_taken and publisher.reset_to is None:
+            return payload
+        return partial(publisher.prepare, payload, Held(0, mine), again=bool(cut.again))
 
-    def on_commit(self, cut: Any) -> Callable[[], None] | None:
+    def on_commit(self, cut: "ActorCut") -> Callable[[], None] | None:
         """Publish all sealed batches up to the snapshot's, beside the handlers."""
         assert self._publisher is not None, "a commit follows a snapshot or a restore of this life"
-        return self._publisher.due({one: rows for one, rows in self.sealed.items() if one <= cut.payload["sequence"]})
+        upto = self.sequence if cut.payload is None else cut.payload["sequence"]  # None: its class was no sink yet
+        return self._publisher.due({one: (self.lines[one], rows) for one, rows in self.sealed.items() if one <= upto})
 
-    def on_restore(self, back: Any) -> None:
-        """Take the resource for this life, and compare it with the snapshot.
+    def on_restore(self, back: "ActorCut") -> None:
+        """Compare the resource with the snapshot, and take it for this life. If it raises, nothing was changed there.
 
         Raises:
-            SinkTaken: another run has the resource, and `takeover` does not allow to take it.
-            SinkFenced: a later life has it.
-            SinkAhead: it has more than the snapshot, or counts in another branch, and `again` does not allow this.
-            SinkBehind: it lacks rows that the snapshot has not either: it was restored from a backup, or emptied.
+            SinkTaken: another run has the resource, or a copy of this one, and `takeover` does not allow to take it.
+            SinkFenced: a later life has it, and `takeover` does not allow to take it.
+            SinkAhead: it has a batch that the snapshot does not know, and `again` does not allow this.
+            SinkBehind: it lacks batches that the snapshot has not either.
         """
         publisher = self._publisher = self._connected(back)
-        there, here = publisher.take(takeover=back.takeover), Held(self.sequence, self.branch)
-        visible = self.sequence - len(self.sealed)  # the snapshot knew of so many batches that they are there
-        if there.branch == here.branch and visible <= there.sequence <= here.sequence:
-            return
+        self._compare(publisher.look(), back)
+        there = publisher.take(takeover=back.takeover)
+        if not self._compare(there, back):
+            later = (
+                there.sequence > self.sequence and there.line == self.lines[self.sequence]
+            )  # and a life goes in order
+            self.lines = dict.fromkeys(self.lines, back.again)
+            publisher.move_back(Held(self.sequence if later else self._visible, back.again))
+
+    @property
+    def _visible(self) -> int:
+        """The last batch that the state knows to be visible."""
+        return self.sequence - len(self.sealed)
+
+    def _compare(self, there: Held, back: "ActorCut") -> bool:
+        """Whether the resource fits the state; False if it does not, and is to be moved back. Raises as on_restore."""
+        if back.again and there.line == back.again:  # an earlier life of this restore has moved it back
+            self.lines = dict.fromkeys(self.lines, back.again)
+        if self.lines.get(there.sequence) == there.line or (there == Held() and self._visible == 0):
+            return True
+        here = Held(self.sequence, self.lines[self.sequence])
         facts = {"actor": back.actor, "snapshot": back.snapshot, "there": there.document, "here": here.document}
         what = f"{back.system}/{back.actor} has {there}, and snapshot {back.snapshot} says {here}"
-        if there.branch == here.branch and there.sequence < visible:
-            raise SinkBehind(f"{what}, with rows from batch {visible + 1} on: batches between are nowhere", **facts)
-        if there.branch < here.branch and not back.takeover:  # a run's lives only grow, and its branches with them
-            raise SinkBehind(f"{what}: it was restored from a backup", **facts)
+        if there.sequence < self._visible:
+            raise SinkBehind(
+                f"{what}, of which {self._visible} were visible: it came from a backup, was emptied, or was moved back",
+                **facts,
+            )
         if not back.again:
             raise SinkAhead(
-                f"{what}: restore a snapshot that has as much, or pass outside='again', and what comes behind the "
+                f"{what}: restore a snapshot that knows this batch, or pass outside='again', and what comes behind the "
                 "snapshot becomes visible a second time",
                 **facts,
             )
-        publisher.move_back(here.sequence if there.branch == here.branch else visible)
+        return False
 
     def has_room(self) -> bool:
         """Whether fewer than `rows_waiting_max` rows are durable and not visible yet."""
         return self._publisher is None or self._publisher.rows_waiting < self.rows_waiting_max
 
-    def _connected(self, cut: Any) -> Publisher:
+    def _connected(self, cut: "ActorCut") -> Publisher:
         backend = self.connect()
         backend.system, backend.sink = cut.system, cut.actor
-        return Publisher(backend, cut.run, cut.life)
+        return Publisher(backend, cut.token)
 
 
 def _together(pieces: list[Any]) -> "Rows":

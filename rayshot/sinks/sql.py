@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import ConfigError, NotReady, SinkBehind
+from rayshot.model.outside import FencingToken
 from rayshot.sinks.backend import UNFIT, Backend, Claim, Held, refusal
 
 try:
@@ -24,10 +25,11 @@ CLAIMS = sa.Table(
     sa.MetaData(),
     sa.Column("system", sa.String(255), primary_key=True),
     sa.Column("sink", sa.String(255), primary_key=True),
-    sa.Column("run", sa.String(64), nullable=False),
+    sa.Column("run", sa.String(255), nullable=False),
     sa.Column("life", sa.BigInteger, nullable=False),
+    sa.Column("owner", sa.String(255), nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("branch", sa.BigInteger, nullable=False),
+    sa.Column("line", sa.String(600), nullable=False),
 )
 
 
@@ -47,49 +49,56 @@ class Sql(Backend):
         self._name = table
         self._table: sa.Table | None = None
 
-    def take(self, run: str, life: int, *, takeover: bool = False) -> Held:
-        """See Backend.take. Creates `rayshot_sinks` if it is not there. Raises ConfigError without the user's table."""
+    def look(self) -> Held:
+        """See Backend.look. Creates `rayshot_sinks` if it is not there. Raises ConfigError without the user's table."""
+        self._look()
+        _create_claims(self._engine)
+        with self._engine.begin() as db:
+            return claim.held if (claim := self._claim(db)) else Held()
+
+    def take(self, token: FencingToken, *, takeover: bool = False) -> Held:
+        """See Backend.take; also as `look`."""
         self._look()
         _create_claims(self._engine)
         try:
-            return self._take(run, life, takeover=takeover)
-        except sa.exc.IntegrityError:  # another run made the row at the same moment: now it is there
-            return self._take(run, life, takeover=takeover)
+            return self._take(token, takeover=takeover)
+        except sa.exc.IntegrityError:  # another life made the row at the same moment: now it is there
+            return self._take(token, takeover=takeover)
 
-    def _take(self, run: str, life: int, *, takeover: bool) -> Held:
-        mine = (CLAIMS.c.run == run) & (CLAIMS.c.life <= life)
+    def _take(self, token: FencingToken, *, takeover: bool) -> Held:
+        earlier = (CLAIMS.c.run == token.run) & (CLAIMS.c.life < token.life)
         with self._engine.begin() as db:
-            taken = self._update(db, mine | (CLAIMS.c.run != run) if takeover else mine, run=run, life=life)
+            taken = self._update(db, sa.true() if takeover else earlier | _is_of(token), **token._asdict())
             there = self._claim(db)
             if there is None:
-                db.execute(CLAIMS.insert().values(system=self.system, sink=self.sink, **Claim(run, life).document))
+                new = Claim(*token).document
+                db.execute(CLAIMS.insert().values(system=self.system, sink=self.sink, **new))
                 return Held()
             if not taken:
-                there.taken(self.name, run, life, takeover=takeover)
+                there.taken(self.name, token, takeover=takeover)
                 raise _changed(self.name)
             return there.held
 
-    def publish(self, run: str, life: int, sequence: int, rows: "Rows") -> None:
+    def publish(self, token: FencingToken, sequence: int, line: str, rows: "Rows") -> None:
         """See Backend.publish."""
         table = self._table_for(rows, sequence)
-        mine = (CLAIMS.c.run == run) & (CLAIMS.c.life <= life) & (CLAIMS.c.sequence == sequence - 1)
+        is_next = _is_of(token) & (CLAIMS.c.sequence == sequence - 1)
         try:
             with self._engine.begin() as db:
-                if self._update(db, mine, life=life, sequence=sequence):
+                if self._update(db, is_next, sequence=sequence, line=line):
                     _insert(db, table, rows)
-                elif self._there(db).awaits(self.name, run, life, sequence):
+                elif self._there(db).awaits(self.name, token, sequence):
                     raise _changed(self.name)
         except (sa.exc.StatementError, self._driver.Error, *UNFIT) as error:
             if not self._never_fits(error):
                 raise
             raise refusal(self.name, sequence, *self._first_unfit(table, rows, error)) from error
 
-    def reset(self, run: str, life: int, sequence: int) -> None:
+    def reset(self, token: FencingToken, sequence: int, line: str) -> None:
         """See Backend.reset."""
-        mine = (CLAIMS.c.run == run) & (CLAIMS.c.life <= life) & (CLAIMS.c.branch != life)
         with self._engine.begin() as db:
-            if not self._update(db, mine, life=life, sequence=sequence, branch=life):
-                self._there(db).admit(self.name, run, life)
+            if not self._update(db, _is_of(token) & (CLAIMS.c.line != line), sequence=sequence, line=line):
+                self._there(db).admit(self.name, token)
 
     @property
     def _driver(self) -> Any:
@@ -105,7 +114,7 @@ class Sql(Backend):
 
     def _claim(self, db: sa.Connection) -> Claim | None:
         row = db.execute(CLAIMS.select().where(self._is_this)).first()
-        return row and Claim(row.run, row.life, row.sequence, row.branch)
+        return row and Claim(row.run, row.life, row.owner, row.sequence, row.line)
 
     def _there(self, db: sa.Connection) -> Claim:
         if (claim := self._claim(db)) is None:
@@ -158,6 +167,11 @@ class Sql(Backend):
 def _engine(url: str) -> sa.Engine:
     """One pool of connections for each address and process: it outlives a life."""
     return sa.create_engine(url, pool_pre_ping=True)
+
+
+def _is_of(token: FencingToken) -> "sa.ColumnElement[bool]":
+    """The condition that this very life has taken the row."""
+    return (CLAIMS.c.run == token.run) & (CLAIMS.c.life == token.life) & (CLAIMS.c.owner == token.owner)
 
 
 def _create_claims(engine: sa.Engine) -> None:

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from rayshot.model.outside import ActorCut, FencingToken
 from rayshot.sinks import Backend, Held, Sink
 from rayshot.sinks.backend import Claim
 
@@ -27,35 +28,42 @@ class Rows(Backend):
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def take(self, run: str, life: int, *, takeover: bool = False) -> Held:
-        return self._step(
-            lambda claim: ((claim or Claim(run, life)).taken(self.name, run, life, takeover=takeover), [])
-        )
+    def look(self) -> Held:
+        self._fail(done=False)
+        return Held() if self.table.claim is None else self.table.claim.held
 
-    def publish(self, run: str, life: int, sequence: int, rows: Any) -> None:
+    def take(self, token: FencingToken, *, takeover: bool = False) -> Held:
+        def step(claim: Claim | None) -> tuple[Claim, list[Any]]:
+            return (claim or Claim(*token)).taken(self.name, token, takeover=takeover), []
+
+        return self._step(step)
+
+    def publish(self, token: FencingToken, sequence: int, line: str, rows: Any) -> None:
         def step(claim: Claim) -> tuple[Claim, list[Any]]:
-            if not claim.awaits(self.name, run, life, sequence):
+            if not claim.awaits(self.name, token, sequence):
                 return claim, []
-            return Claim(run, life, sequence, claim.branch), list(rows)
+            return claim.moved(Held(sequence, line)), list(rows)
 
         self._step(step)
 
-    def reset(self, run: str, life: int, sequence: int) -> None:
+    def reset(self, token: FencingToken, sequence: int, line: str) -> None:
         def step(claim: Claim) -> tuple[Claim, list[Any]]:
-            claim.admit(self.name, run, life)
-            return claim if claim.branch == life else Claim(run, life, sequence, life), []
+            claim.admit(self.name, token)
+            return claim if claim.line == line else claim.moved(Held(sequence, line)), []
 
         self._step(step)
+
+    def _fail(self, *, done: bool) -> None:
+        if self.table.fail is not None and self.table.done == done:
+            fail, self.table.fail = self.table.fail, None
+            raise fail
 
     def _step(self, step: Any) -> Held:
         with self.table.lock:
-            fail, self.table.fail = self.table.fail, None
-            if fail is not None and not self.table.done:
-                raise fail
+            self._fail(done=False)
             self.table.claim, rows = step(self.table.claim)
             self.table.rows += rows
-            if fail is not None:
-                raise fail
+            self._fail(done=True)
             assert self.table.claim is not None
             return self.table.claim.held
 
@@ -69,59 +77,61 @@ class ToTable(Sink):
         return Rows(self.table)
 
 
-@dataclass
-class FakeCut:
-    """What hooks get, with as little in it as they need."""
-
-    run: str
-    life: int
-    payload: Any = None
-    again: bool = False
-    takeover: bool = False
-    system: str = "shop"
-    actor: str = "sink"
-    snapshot: str = "1-coordinator-1"
+def token(life: int, run: str = "run", owner: str = "") -> FencingToken:
+    """Whoever begins a life has a name of its own: `owner` is one that began this life in a copy of the storage."""
+    return FencingToken(run, life, owner or f"owner-{life}")
 
 
 class Life:
     """One life of a sink's actor: its hooks are called as the runtime does."""
 
-    def __init__(self, sink: Sink, life: int = 1, run: str = "run") -> None:
-        self.sink, self.life, self.run = sink, life, run
+    def __init__(self, sink: Sink, who: FencingToken | int = 1, *, again: str = "") -> None:
+        self.sink, self.again = sink, again
+        self.token = token(who) if isinstance(who, int) else who
+
+    def cut(self, payload: Any = None, *, again: str = "", takeover: bool = False) -> ActorCut:
+        return ActorCut(
+            "shop", "sink", self.token, "1-coordinator-1", payload, again=again or self.again, takeover=takeover
+        )
 
     def record(self) -> tuple[bytes, Any]:
         """A snapshot's record: the state, and what the hook returned."""
-        given = self.sink.on_snapshot(FakeCut(self.run, self.life))
+        given = self.sink.on_snapshot(self.cut())
         state = pickle.dumps(self.sink, protocol=5)
         return state, given() if callable(given) else given
 
     def commit(self, record: tuple[bytes, Any]) -> Any:
         """It is durable and advances; returns what is to be done beside the handlers."""
-        return self.sink.on_commit(FakeCut(self.run, self.life, record[1]))
+        return self.sink.on_commit(self.cut(record[1]))
 
     def snapshot(self) -> tuple[bytes, Any]:
         """A snapshot that becomes durable, and all that follows."""
         record = self.record()
-        self.settle(self.commit(record))
+        settle(self.commit(record))
         return record
-
-    @staticmethod
-    def settle(work: Any) -> None:
-        if work is not None:
-            work()
 
     @classmethod
     def restored(
-        cls, record: tuple[bytes, Any], life: int, run: str = "run", *, again: bool = False, takeover: bool = False
+        cls, record: tuple[bytes, Any], who: FencingToken | int, *, again: str = "", takeover: bool = False
     ) -> "Life":
         """The next life from a snapshot, before all actors are loaded."""
-        back = cls(pickle.loads(record[0]), life, run)
-        back.sink.on_restore(FakeCut(run, life, record[1], again, takeover))
+        back = cls(pickle.loads(record[0]), who)
+        back.sink.on_restore(back.cut(record[1], again=again, takeover=takeover))
         return back
 
-    def all_loaded(self, record: tuple[bytes, Any]) -> Any:
-        """All actors are loaded: the snapshot is told as committed."""
-        return self.commit(record)
+    @classmethod
+    def loaded(
+        cls, record: tuple[bytes, Any], who: FencingToken | int, *, again: str = "", takeover: bool = False
+    ) -> "Life":
+        """The next life from a snapshot: all actors are loaded, and it was told as committed."""
+        back = cls.restored(record, who, again=again, takeover=takeover)
+        settle(back.commit(record))
+        return back
+
+
+def settle(work: Any) -> None:
+    if work is not None:
+        work()
 
 
 def numbers(count: int, start: int = 0) -> list[dict[str, int]]:

@@ -13,8 +13,8 @@ from rayshot.places.kinds import open_store
 from rayshot.sinks import Backend, Held
 from rayshot.sinks.parquet import Parquet
 from tests.places.s3_server import S3Server
-from tests.sinks.conformance import BackendConformance, made
-from tests.sinks.tables import numbers
+from tests.sinks.conformance import A, B, BackendConformance, made
+from tests.sinks.tables import numbers, token
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("person", pa.string())])
 
@@ -64,7 +64,7 @@ def folder(tmp_path: Any) -> Folder:
 
 def taken(folder: Folder) -> Parquet:
     backend = made(folder)
-    backend.take("run", 1)
+    backend.take(token(1))
     assert isinstance(backend, Parquet)
     return backend
 
@@ -72,9 +72,9 @@ def taken(folder: Folder) -> Parquet:
 def test_whoever_reads_all_files_has_each_row_once(folder: Folder) -> None:
     for life in (1, 2, 3):
         backend = made(folder)
-        backend.take("run", life)
-        backend.publish("run", life, life, [{"n": life, "person": "ann"}])
-    backend.publish("run", life, 4, [{"n": 4}])
+        backend.take(token(life))
+        backend.publish(token(life), life, A, [{"n": life, "person": "ann"}])
+    backend.publish(token(life), 4, A, [{"n": 4}])
     rows = [{"n": 1, "person": "ann"}, {"n": 2, "person": "ann"}, {"n": 3, "person": "ann"}, {"n": 4, "person": None}]
     assert pa.dataset.dataset(folder.address, format="parquet").to_table().to_pylist() == rows
     assert pl.read_parquet(f"{folder.address}/*.parquet").to_dicts() == rows
@@ -90,33 +90,33 @@ def test_a_life_that_takes_the_folder_twice_writes_one_file(folder: Folder) -> N
 def test_old_files_may_go_and_the_newest_may_not(folder: Folder) -> None:
     backend = taken(folder)
     for sequence in (1, 2):
-        backend.publish("run", 1, sequence, numbers(1, sequence))
+        backend.publish(token(1), sequence, A, numbers(1, sequence))
     store = open_store(folder.address)
     for number in (0, 1):
         store.delete(f"{number:08}.parquet")
-    assert made(folder).take("run", 1) == Held(2)
-    backend.publish("run", 1, 3, numbers(1, 3))
+    assert made(folder).take(token(1)) == Held(2, A)
+    backend.publish(token(1), 3, A, numbers(1, 3))
     assert folder.seen() == [2, 3]
 
 
 def test_a_folder_that_was_emptied_or_came_back_from_a_backup_is_noticed_at_the_next_batch(folder: Folder) -> None:
     backend = taken(folder)
     for sequence in (1, 2):
-        backend.publish("run", 1, sequence, numbers(1, sequence))
+        backend.publish(token(1), sequence, A, numbers(1, sequence))
     store = open_store(folder.address)
     store.delete("00000002.parquet")
     with pytest.raises(SinkBehind, match="has batches up to 1, so batch 3 would leave a gap"):
-        backend.publish("run", 1, 3, numbers(1, 3))
+        backend.publish(token(1), 3, A, numbers(1, 3))
     for number in (0, 1):
         store.delete(f"{number:08}.parquet")
     with pytest.raises(SinkBehind, match=r"shop/sink: file://.*/visits has no files any more"):
-        backend.publish("run", 1, 3, numbers(1, 3))
+        backend.publish(token(1), 3, A, numbers(1, 3))
 
 
 def test_a_folder_has_one_sink(folder: Folder) -> None:
     taken(folder)
     with pytest.raises(SinkTaken, match=r"00000000.parquet is of shop/sink: give shop/other a folder of its own"):
-        made(folder, "other").take("run", 1, takeover=True)
+        made(folder, "other").take(token(1), takeover=True)
 
 
 def test_a_numbered_file_of_another_program_is_not_taken_for_ours(folder: Folder) -> None:
@@ -140,14 +140,14 @@ def test_a_numbered_file_of_another_program_is_not_taken_for_ours(folder: Folder
 def test_a_row_that_never_fits_is_named_and_nothing_is_written(folder: Folder, rows: Any, row: Any, why: str) -> None:
     backend = taken(folder)
     with pytest.raises(SinkRefused, match=why) as caught:
-        backend.publish("run", 1, 1, rows)
+        backend.publish(token(1), 1, A, rows)
     assert caught.value.evidence == {"sink": "shop/sink", "sequence": 1, "row": row}
-    assert made(folder).take("run", 1) == Held(0)
+    assert made(folder).take(token(1)) == Held()
 
 
 def test_the_order_of_fields_and_smaller_types_do_not_matter(folder: Folder) -> None:
     backend = taken(folder)
-    backend.publish("run", 1, 1, pa.table({"person": ["ann"], "n": pa.array([1], pa.int8())}))
+    backend.publish(token(1), 1, A, pa.table({"person": ["ann"], "n": pa.array([1], pa.int8())}))
     assert folder.seen() == [1]
 
 
@@ -166,11 +166,11 @@ def test_an_answer_that_is_lost_is_told_from_a_file_that_was_not_written(
         raise StoreUnavailable("the answer is lost")
 
     for step in (
-        lambda: backend.take("run", 1),
-        lambda: backend.publish("run", 1, 1, numbers(2)),
-        lambda: backend.publish("run", 1, 2, numbers(2, 2)),
-        lambda: backend.reset("run", 1, 1),
-        lambda: backend.publish("run", 1, 2, numbers(2, 2)),
+        lambda: backend.take(token(1)),
+        lambda: backend.publish(token(1), 1, A, numbers(2)),
+        lambda: backend.publish(token(1), 2, A, numbers(2, 2)),
+        lambda: backend.reset(token(1), 1, B),
+        lambda: backend.publish(token(1), 2, A, numbers(2, 2)),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(store, "create", lost)
@@ -178,7 +178,7 @@ def test_an_answer_that_is_lost_is_told_from_a_file_that_was_not_written(
                 step()  # where it was written, the taken number has the same bytes: it is ours
         step()
     assert sorted(folder.seen()) == [0, 1, 2, 2, 3, 3]
-    assert made(folder).take("run", 1) == Held(2, 1)
+    assert made(folder).take(token(1)) == Held(2, A)
 
 
 def test_a_storage_that_was_full_gets_each_batch_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +188,6 @@ def test_a_storage_that_was_full_gets_each_batch_once(folder: Folder, monkeypatc
         patch.setattr(store, "create", lambda *_: (_ for _ in ()).throw(StoreFull("no room")))
         for _ in range(2):
             with pytest.raises(StoreFull):
-                backend.publish("run", 1, 1, numbers(2))
-    backend.publish("run", 1, 1, numbers(2))
+                backend.publish(token(1), 1, A, numbers(2))
+    backend.publish(token(1), 1, A, numbers(2))
     assert folder.seen() == [0, 1]

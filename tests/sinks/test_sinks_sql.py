@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from rayshot.errors import ConfigError, SinkFenced, SinkRefused, SinkTaken
 from rayshot.sinks import Backend, Held
 from rayshot.sinks.sql import Sql
-from tests.sinks.conformance import BackendConformance, at_once, made
+from tests.sinks.conformance import A, B, BackendConformance, at_once, made
 from tests.sinks.postgres_server import PostgresServer
-from tests.sinks.tables import numbers
+from tests.sinks.tables import numbers, token
 from tests.waiting import eventually
 
 VISITS = "CREATE TABLE visits (n BIGINT)"
@@ -71,35 +71,35 @@ def url(request: pytest.FixtureRequest, tmp_path: Any) -> str:
 def test_sinks_that_begin_at_once_create_what_they_need_and_each_counts_for_itself(url: str) -> None:
     place = Database(url)
     sinks = {(sink, run): made(place, sink) for sink in ("a", "b", "c", "d") for run in ("one", "two")}
-    outcomes = at_once({f"{key}": partial(backend.take, key[1], 1) for key, backend in sinks.items()})
+    outcomes = at_once({f"{key}": partial(backend.take, token(1, key[1])) for key, backend in sinks.items()})
     assert Counter(map(type, outcomes.values())) == {Held: 4, SinkTaken: 4}, outcomes
     for (sink, run), backend in sinks.items():
         if isinstance(outcomes[f"{(sink, run)}"], Held):
-            backend.publish(run, 1, 1, numbers(1))
+            backend.publish(token(1, run), 1, A, numbers(1))
     assert place.seen() == [0, 0, 0, 0]
-    columns = "sink, system, life, sequence, branch"
+    columns = "sink, system, life, sequence, line"
     there = place.ask(f"SELECT {columns} FROM rayshot_sinks ORDER BY sink")
-    assert there == [(sink, "shop", 1, 1, 0) for sink in ("a", "b", "c", "d")]
+    assert there == [(sink, "shop", 1, 1, A) for sink in ("a", "b", "c", "d")]
 
 
 def test_without_the_table_it_is_said_which_one_lacks_and_no_password(url: str, postgres: PostgresServer) -> None:
     place = Database(url)
     place.do("DROP TABLE visits")
     with pytest.raises(ConfigError, match=r"has no table 'visits': create it"):
-        made(place).take("run", 1)
+        made(place).take(token(1))
     secret = f"postgresql+psycopg://postgres:hush@127.0.0.1:{postgres.port}/postgres"
     with pytest.raises(ConfigError, match=r"postgres:\*\*\*@127") as caught:
-        Sql(secret, "nothing").take("run", 1)
+        Sql(secret, "nothing").take(token(1))
     assert "hush" not in str(caught.value)
 
 
 def test_a_column_that_comes_while_the_system_runs_is_seen(url: str) -> None:
     place = Database(url)
     backend = made(place)
-    backend.take("run", 1)
-    backend.publish("run", 1, 1, numbers(1))
+    backend.take(token(1))
+    backend.publish(token(1), 1, A, numbers(1))
     place.do("ALTER TABLE visits ADD COLUMN person VARCHAR(20)")
-    backend.publish("run", 1, 2, [{"n": 1, "person": "ann"}])
+    backend.publish(token(1), 2, A, [{"n": 1, "person": "ann"}])
     assert sorted(place.ask("SELECT n, person FROM visits ORDER BY n")) == [(0, None), (1, "ann")]
 
 
@@ -125,47 +125,47 @@ def test_a_row_that_never_fits_is_named_and_nothing_of_its_batch_is_there(
 ) -> None:
     place = Database(url, WIDE)
     backend = made(place)
-    backend.take("run", 1)
+    backend.take(token(1))
     rows = [{"n": n, "person": "bob"} for n in range(8)]
     rows[5] = bad
     with pytest.raises(SinkRefused, match=why) as caught:
-        backend.publish("run", 1, 1, rows)
+        backend.publish(token(1), 1, A, rows)
     assert caught.value.evidence == {"sink": "shop/sink", "sequence": 1, "row": row}
     assert f"shop/sink: row {row} of batch 1 will never be taken: " in str(caught.value)
     assert place.seen() == []
-    assert backend.take("run", 1) == Held(0)
+    assert backend.take(token(1)) == Held()
 
 
 def test_a_name_that_is_no_column_is_refused(url: str) -> None:
     place = Database(url)
     backend = made(place)
-    backend.take("run", 1)
+    backend.take(token(1))
     for rows in ([{"n": 1, "m": 2}], pa.table({"n": [1], "m": [2]})):
         with pytest.raises(SinkRefused, match="row 0 of batch 1 will never be taken: table 'visits' has no column 'm'"):
-            backend.publish("run", 1, 1, rows)
+            backend.publish(token(1), 1, A, rows)
 
 
 def test_rows_that_do_not_fit_together_are_refused_at_the_end_of_the_transaction(postgres: PostgresServer) -> None:
     place = Database(postgres.url, "CREATE TABLE visits (n BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     backend = made(place)
-    backend.take("run", 1)
+    backend.take(token(1))
     with pytest.raises(SinkRefused, match="the rows of batch 1 will never be taken") as caught:
-        backend.publish("run", 1, 1, [{"n": 1}, {"n": 1}])
+        backend.publish(token(1), 1, A, [{"n": 1}, {"n": 1}])
     assert caught.value.evidence["row"] is None
 
 
 def test_a_right_that_lacks_is_no_fault_of_a_row(postgres: PostgresServer) -> None:
     place = Database(postgres.url)
     place.do("DROP ROLE IF EXISTS writer", "CREATE ROLE writer LOGIN")
-    made(place).take("run", 1)
+    made(place).take(token(1))
     place.do("GRANT ALL ON rayshot_sinks TO writer", "GRANT SELECT ON visits TO writer")
     backend = Sql(postgres.url.replace("postgres@", "writer@"), "visits")
     backend.system, backend.sink = "shop", "sink"
-    backend.take("run", 1)
+    backend.take(token(1))
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        backend.publish("run", 1, 1, numbers(1))
+        backend.publish(token(1), 1, A, numbers(1))
     place.do("GRANT INSERT ON visits TO writer")
-    backend.publish("run", 1, 1, numbers(1))
+    backend.publish(token(1), 1, A, numbers(1))
     place.do("DROP OWNED BY writer", "DROP ROLE writer")
     assert place.seen() == [0]
 
@@ -173,14 +173,14 @@ def test_a_right_that_lacks_is_no_fault_of_a_row(postgres: PostgresServer) -> No
 def test_values_come_as_an_insert_would_bring_them(url: str) -> None:
     place = Database(url, WIDE)
     backend = made(place)
-    backend.take("run", 1)
+    backend.take(token(1))
     at = dt.datetime.fromisoformat("2026-11-30 18:52:01.000250")
     odd = 'a\t"b\\\n,'[:5]
     rows = [
         {"n": 1, "person": odd, "at": at, "about": {"a": [1, None]}},
         {"n": 2, "person": "", "at": None, "about": None},
     ]
-    backend.publish("run", 1, 1, rows)
+    backend.publish(token(1), 1, A, rows)
     table = sa.Table("visits", sa.MetaData(), autoload_with=(engine := sa.create_engine(url)))
     with engine.connect() as db:
         found = [dict(row._mapping) for row in db.execute(table.select().order_by(table.c.n))]
@@ -191,8 +191,8 @@ def test_values_come_as_an_insert_would_bring_them(url: str) -> None:
 def test_names_that_must_be_quoted_are(url: str) -> None:
     place = Database(url, 'CREATE TABLE visits (n BIGINT, "Order" BIGINT, "per cent %" BIGINT)')
     backend = made(place)
-    backend.take("run", 1)
-    backend.publish("run", 1, 1, pa.table({"n": [1], "Order": [2], "per cent %": [3]}))
+    backend.take(token(1))
+    backend.publish(token(1), 1, A, pa.table({"n": [1], "Order": [2], "per cent %": [3]}))
     assert place.ask("SELECT * FROM visits") == [(1, 2, 3)]
 
 
@@ -210,11 +210,11 @@ def test_an_answer_that_is_lost_is_told_from_a_step_that_failed(url: str, monkey
         raise ConnectionError("the answer to COMMIT is lost")
 
     steps = [
-        lambda: backend.take("run", 1),
-        lambda: backend.publish("run", 1, 1, numbers(2)),
-        lambda: backend.publish("run", 1, 2, numbers(2, 2)),
-        lambda: backend.reset("run", 1, 1),
-        lambda: backend.publish("run", 1, 2, numbers(2, 2)),
+        lambda: backend.take(token(1)),
+        lambda: backend.publish(token(1), 1, A, numbers(2)),
+        lambda: backend.publish(token(1), 2, A, numbers(2, 2)),
+        lambda: backend.reset(token(1), 1, B),
+        lambda: backend.publish(token(1), 2, A, numbers(2, 2)),
     ]
     for before in (True, False):
         Database(url)
@@ -224,22 +224,22 @@ def test_an_answer_that_is_lost_is_told_from_a_step_that_failed(url: str, monkey
                 step()
             step()
         assert sorted(place.seen()) == [0, 1, 2, 2, 3, 3]
-        assert backend.take("run", 1) == Held(2, 1)
+        assert backend.take(token(1)) == Held(2, A)
 
 
 def test_a_server_that_was_away_gets_each_batch_once(postgres: PostgresServer) -> None:
     place = Database(postgres.url)
     backend = made(place)
-    backend.take("run", 1)
-    backend.publish("run", 1, 1, numbers(2))
+    backend.take(token(1))
+    backend.publish(token(1), 1, A, numbers(2))
     postgres.stop()
     try:
         for _ in range(2):
             with pytest.raises(sa.exc.OperationalError):
-                backend.publish("run", 1, 2, numbers(2, 2))
+                backend.publish(token(1), 2, A, numbers(2, 2))
     finally:
         postgres.start()
-    backend.publish("run", 1, 2, numbers(2, 2))
+    backend.publish(token(1), 2, A, numbers(2, 2))
     assert place.seen() == [0, 1, 2, 3]
 
 
@@ -247,14 +247,14 @@ def test_one_that_waited_for_the_lock_behind_a_later_life_writes_nothing(postgre
     """The update comes first: a zombie that waits for the row's lock looks again when it has it."""
     place = Database(postgres.url)
     zombie = made(place)
-    zombie.take("run", 1)
-    zombie.publish("run", 1, 1, numbers(1))
+    zombie.take(token(1))
+    zombie.publish(token(1), 1, A, numbers(1))
     engine = sa.create_engine(place.url)
     with engine.connect() as later:
         later.execute(sa.text("UPDATE rayshot_sinks SET life = 2"))
         outcome = []
         thread = threading.Thread(
-            target=lambda: outcome.append(at_once({"z": lambda: zombie.publish("run", 1, 2, numbers(1, 9))}))
+            target=lambda: outcome.append(at_once({"z": lambda: zombie.publish(token(1), 2, A, numbers(1, 9))}))
         )
         thread.start()
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
