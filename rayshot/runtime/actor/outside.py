@@ -115,10 +115,13 @@ class OutsideWork:
         self._beside[0].put(partial(self._seal, self._told[snapshot], done))
 
     def seals_s(self, snapshot: SnapshotId) -> float | None:
-        """For how many seconds the function of this snapshot has run; None if it does not run. Without the lock."""
+        """For how many seconds the function has run for which this snapshot waits; None if it waits for none.
+
+        It may be that of an earlier snapshot, as one runs at a time. Without the lock.
+        """
         told = self._told.get(snapshot)
-        since = None if told is None else told.since
-        return None if since is None else time.monotonic() - since
+        runs = [one.since for one in tuple(self._told.values()) if one.since is not None]
+        return time.monotonic() - runs[0] if runs and told is not None and told.is_sealed else None
 
     def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
         told.since = time.monotonic()
@@ -189,6 +192,12 @@ class OutsideWork:
 
         self.born()
         self._is_loaded, place = True, None
+        if outside is not None and not has_outside(type(self._cell.instance)):
+            log.warning(
+                "%s: in snapshot %s its class had something outside, with payload %s, and it has no %s or %s any more: "
+                "nothing is done with that",
+                *(self._runner.name, snapshot, outside.payload, ON_SNAPSHOT, ON_COMMIT),
+            )
         if outside is not None and outside.files:
             where = place_of(outside, storage, is_copy="/" in folder)
             place = ActorFolder(where, folder, snapshot, self._runner.name, outside.files)
