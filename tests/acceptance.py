@@ -24,6 +24,7 @@ GROUPS = {
     "S": "states that come back as they were",
     "P": "deaths, pauses and ends",
     "R": "drills",
+    "W": "deaths and failures with something outside",
 }
 GAPS = {"B11", "G17", "G19", "G21", "G23"}
 """Ids that the table does not use."""
@@ -43,6 +44,7 @@ ROWS = [
         ("S", 11),
         ("P", 7),
         ("R", 1),
+        ("W", 7),
     )
     for row in (f"{letter}{number}" for number in range(1, last + 1))
     if row not in GAPS

@@ -1,5 +1,6 @@
 """Actors with something outside, for tests: a table that is a file of JSON lines, and a folder of shards."""
 
+import errno
 import fcntl
 import json
 import time
@@ -90,6 +91,27 @@ class Trainer:
 
     def read(self):
         return self.steps
+
+
+@rayshot.actor
+class Full:
+    """Its disk is full while the file `full` is there: half of what it writes is written then."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def on_snapshot(self, cut):
+        def write():
+            with Path(cut.folder, "shard").open("w") as file:
+                file.write("half")
+                if Path(self.folder, "full").exists():
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                file.write(" and half")
+
+        return write
+
+    def read(self):
+        return 0
 
 
 @rayshot.actor
