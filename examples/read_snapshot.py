@@ -30,7 +30,7 @@ for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the
     assert (written["position"], int(path.name)) == (position, position), f"a hole before {path}"
     if written["format"] != 1:  # which had no digest
         proof = written.pop("digest")
-        assert written["format"] in (2, 3, 4), f"{path} is of another format"
+        assert written["format"] in (2, 3, 4, 5), f"{path} is of another format"
         assert proof == blake3(msgpack.packb(written)).hexdigest(), f"{path} is damaged"
     record = {"snapshot": (), "attempt": 0, "origin_position": position} | written
     kind, writer, name = record["kind"], record["writer"], tuple(record["snapshot"])
@@ -55,6 +55,12 @@ for key, digest, size, stored_size, codec in manifest["chunks"]:  # which the ma
     chunks.append(stored if codec == "raw" else zstandard.ZstdDecompressor().decompress(stored[:-24]))
     assert (len(stored), blake3(chunks[-1]).digest()) == (stored_size, digest), f"{key} is damaged"
 print(f"{'-'.join(map(str, commit['snapshot']))}: {len(chunks)} chunks intact, signed: {algorithm} {key_id or ''}")
+for name, *_, about in manifest["actors"]:
+    _, root, files = about.get("outside", ("", None, ())) if isinstance(about, dict) else ("", None, ())
+    for path, size, digest in () if root else files:  # which a hook wrote; of an actor with a simple name
+        content = (home / "outside" / "-".join(map(str, commit["snapshot"])) / name / path).read_bytes()
+        assert (len(content), blake3(content).digest()) == (size, digest), f"{path} of {name} is damaged"
+        print(f"  {name}: {path} intact")
 for sender, receiver, sent, arrived, received, *blobs, _ in manifest["channels"]:
     assert received <= arrived <= sent, f"{sender} -> {receiver}: received what was not sent"
     spans = [span for blob in blobs for span in blob or ()]

@@ -242,12 +242,13 @@ class LocalStore:
             self.refuse_file()
             return
         parent = "" if folder == self.folder else f"{folder.relative_to(self.folder).as_posix()}/"
+        of_users = is_user_file(f"{parent}x")
         for item in os.scandir(folder):
             key = parent + item.name
-            if not is_key(key):  # hidden, temporary, or put there by somebody else
+            if not is_key(key if of_users else item.name):  # hidden, temporary, or put there by somebody else
                 continue
             if item.is_symlink():
-                if is_user_file(key):  # `adopt` refuses it
+                if of_users:  # `adopt` refuses it
                     continue
                 self._refuse_outside(folder / item.name)
             if item.is_dir(follow_symlinks=False):

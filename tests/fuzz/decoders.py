@@ -204,7 +204,8 @@ def seeds() -> dict[str, list[bytes]]:
     first = make_snapshot(repository, Bank(states={"alice": {"n": large("a")}, "bob": _odd()}), 1)
     second = make_snapshot(repository, Bank(label="payday"), 2, key=None)
     kept = make_snapshot(open_bank(FaultyStore(), keys=[KEK]))
-    documents = [snapshot.document for snapshot in (first, second)]
+    outside = make_snapshot(repository, Bank(files={"alice": {"a/b": b"x"}, "bob": {}}, payload={"n": [1, 0.5]}), 3)
+    documents = [snapshot.document for snapshot in (first, second, outside)]
     records = [store.read(entry.key) for entry in store.list("bank/log")]
     states = [second.read(actor.state.stream) for actor in second.manifest.actors if actor.state]
     channels = [first.read(blob) for channel in first.manifest.channels for blob in channel.blobs()]

@@ -25,6 +25,8 @@ RETURNED = {
     "rayshot.Snapshot.actors[]": "rayshot.snapshots.state.ActorInfo",
     "rayshot.Snapshot.channel()": "rayshot.snapshots.channel_state.ChannelState",
     "rayshot.Snapshot.diff()": "rayshot.snapshots.diff.SnapshotDiff",
+    "rayshot.Snapshot.outside[]": "rayshot.snapshots.outside.OutsideInfo",
+    "rayshot.Snapshot.outside[].files[]": "rayshot.format.entries.OutsideFile",
     "rayshot.Snapshot.recorded()": "rayshot.snapshots.state.RecordedState",
     "rayshot.Snapshot.verify()": "rayshot.snapshots.verification.Verification",
     "rayshot.Snapshot.verify().checks[]": "rayshot.snapshots.verification.Check",

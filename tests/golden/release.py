@@ -15,7 +15,7 @@ import rayshot
 from rayshot.keys.encryption import EncryptionKey
 from rayshot.keys.signing import PrivateKey
 from tests.golden import names
-from tests.golden.workloads import Account, Gallery, Gate, Keeper, Museum, Till, Worker
+from tests.golden.workloads import Account, Gallery, Gate, Keeper, Museum, Till, Trainer, Worker
 
 HERE = Path(__file__).parent
 RELEASED = HERE / "released"
@@ -46,6 +46,7 @@ def main() -> None:
     values(folder / "shaped", till=Till)
     values(folder / "proved", gallery=Gallery, till=Till, another=Till, alice=Account)
     waiting(folder / "waiting")
+    values(folder / "outside", trainer=Trainer)
     os.environ["RAYSHOT_ENCRYPTION_KEY"] = ENCRYPTION_KEY.text
     sealed(folder / "sealed/encrypted")
     del os.environ["RAYSHOT_ENCRYPTION_KEY"]

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import enum
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -169,3 +170,24 @@ class Keeper:
 
     def read(self):
         return ray.get(self.account.read.remote())
+
+
+@rayshot.actor
+class Trainer:
+    """Has files outside, which it writes beside its handlers."""
+
+    def __init__(self):
+        self.steps = 3
+
+    def on_snapshot(self, cut):
+        def write():
+            folder = Path(cut.folder)
+            (folder / "rank 0").mkdir()
+            (folder / "rank 0" / "shard.pt").write_bytes(b"zero" * self.steps)
+            (folder / ".metadata").write_bytes(b"")
+            return {"steps": self.steps, "names": ["ä", None, 0.5]}
+
+        return write
+
+    def look(self):
+        return self.steps

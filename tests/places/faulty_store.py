@@ -5,14 +5,14 @@ effect, after its effect (the answer is lost), or by a short answer. A test find
 without a fault, reads `calls`, and runs again with a fault at each n.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from rayshot.errors import StoreError, StoreUnavailable
 from rayshot.places.memory import MemoryStore
-from rayshot.places.store import Data, Entry
+from rayshot.places.store import Bytes, Data, Entry
 
 
 class FaultEffect(Enum):
@@ -63,6 +63,15 @@ class FaultyStore(MemoryStore):
 
     def delete(self, key: str) -> None:
         self._act("delete", key, lambda: super(FaultyStore, self).delete(key))
+
+    def adopt(self, folder: str) -> None:
+        self._act("adopt", folder, lambda: super(FaultyStore, self).adopt(folder))
+
+    def write(self, key: str, parts: Iterable[Bytes], size: int) -> None:
+        self._act("write", key, lambda: super(FaultyStore, self).write(key, parts, size))
+
+    def clear(self, folder: str) -> None:
+        self._act("clear", folder, lambda: super(FaultyStore, self).clear(folder))
 
     def put_raw(self, key: str, content: bytes) -> None:
         """Set an object's bytes behind the store's back, as damage or an attacker would."""

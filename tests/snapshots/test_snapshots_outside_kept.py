@@ -2,11 +2,12 @@
 
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from rayshot.errors import CorruptFile, IntentExpired, KeyNotFound, MissingFile, StoreUnavailable
+from rayshot.errors import CorruptFile, IntentExpired, KeyNotFound, MissingFile, RayshotError, StoreUnavailable
 from rayshot.keys.encryption import EncryptionKey
 from rayshot.places.kinds import below, open_store
 from rayshot.places.local import LocalStore
@@ -18,7 +19,7 @@ from rayshot.snapshots.upkeep.copying import copy_snapshot
 from rayshot.snapshots.upkeep.garbage import collect
 from rayshot.snapshots.upkeep.retention import Keep
 from rayshot.snapshots.verification import Portion
-from tests.places.faulty_store import FaultyStore
+from tests.places.faulty_store import Fault, FaultEffect, FaultyStore
 from tests.snapshots.snapshot_builder import (
     Bank,
     committed,
@@ -274,6 +275,39 @@ def test_files_of_an_earlier_life_that_never_committed_go_without_a_record(abort
     assert {key.split("/")[2] for key in files_in(store)} == {"1-coordinator-1"}
 
 
+@pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
+@pytest.mark.parametrize("count", [1, 10_000])
+def test_a_collection_that_fails_or_dies_at_any_call_keeps_what_is_needed_and_the_next_ones_finish(effect, count):
+    def prepared():
+        clock = Hours()
+        store = FaultyStore(clock=clock)
+        repository = open_bank(store)
+        kept, gone = (make_snapshot(repository, OUTSIDE, number) for number in (1, 2))
+        repository.log.delete("person", gone.id)  # and died before the bytes were removed
+        write_outside(repository, OUTSIDE, SnapshotId(1, "coordinator", 3), "alice")
+        clock.now += HOUR
+        return store, kept
+
+    store, _ = prepared()
+    start = store.calls
+    twice(store)
+    for number in range(1, store.calls - start + 1):
+        store, kept = prepared()
+        store.fault = Fault(store.calls + number, effect, count)
+        with suppress(RayshotError):
+            twice(store)
+        store.fault = None
+        assert kept.verify(()).sound
+        twice(store)
+        assert kept.verify(()).sound
+        assert {key.split("/")[2] for key in files_in(store)} == {"1-coordinator-1"}
+
+
+def twice(store):
+    for _ in range(2):
+        collect(store, "bank")
+
+
 def test_strange_folders_and_those_of_lives_to_come_stay(aborted):
     store, clock, _, _ = aborted
     strange = ["bank/outside/notes/x/y", "bank/outside/1-coordinator-9.1/x/y", "bank/outside/7-coordinator-1/x/y"]
@@ -416,3 +450,20 @@ def test_an_interrupted_copy_goes_on_with_the_files_that_are_whole(monkeypatch):
     assert found.verify(()).sound
     assert [key.rpartition("/")[2] for key in written[3:]] == ["shard 0.pt", "f"]
     assert first.endswith("/.metadata")
+
+
+@pytest.mark.parametrize("count", [1, 10_000])
+def test_a_copy_that_fails_at_any_call_is_never_visible_by_half_and_the_next_one_ends_it(count):
+    source = FaultyStore("a")
+    original = make_snapshot(open_bank(source), OUTSIDE)
+    whole = FaultyStore("whole")
+    copy_snapshot(source, whole, original)
+    for number in range(1, whole.calls + 1):
+        destination = FaultyStore("b")
+        destination.fault = Fault(number, FaultEffect.BEFORE, count)
+        with suppress(RayshotError):
+            copy_snapshot(source, destination, original)
+        destination.fault = None
+        found = copy_snapshot(source, destination, original)
+        assert committed(destination) == [found]
+        assert found.verify(()).sound
