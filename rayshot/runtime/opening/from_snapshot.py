@@ -3,11 +3,12 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed, SystemRecovering
+from rayshot.errors import ConfigError, Damaged, RayshotError, RestoreFailed, SinkAhead, SystemRecovering
 from rayshot.format.entries import OutsideMode
 from rayshot.format.manifest import HASH_SEED
 from rayshot.keys.finder import find_trusted_keys
@@ -168,7 +169,7 @@ def bring_back(
         take_down(view.name, identity.coordinator, identity.incarnation)
         if isinstance(error, door.CallFailed | RestoreFailed):
             cause = error.__cause__ if isinstance(error, RestoreFailed) else getattr(error, "cause", None)
-            others = f". {_way_round(view, chosen, location, fitting)}" if isinstance(cause, Damaged) else ""
+            others = _what_else(cause, view, chosen, location, fitting)
             raise RestoreFailed(
                 f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}{others}",
                 **{**getattr(cause, "evidence", {}), "snapshot": str(chosen.id)},
@@ -226,6 +227,24 @@ def _report(fit: Fit) -> None:
             "%s of class %s is left out of the restore of %s; its state stays in the snapshot. Dead letters: %s",
             name, recorded, fit.manifest.snapshot, flying or "none",
         )  # fmt: skip
+
+
+def _what_else(cause: object, view: SystemView, chosen: Snapshot, location: str, fitting: Fitting) -> str:
+    """Which other snapshots could be restored, as this one cannot for that cause; empty if that is not known."""
+    if isinstance(cause, Damaged):
+        return f". {_way_round(view, chosen, location, fitting)}"
+    if isinstance(cause, SinkAhead):
+        actor, there = cause.evidence.get("actor"), cause.evidence.get("there", {})
+        with suppress(RayshotError):  # they are an offer, and no more
+            found = [str(one.id) for one in reversed(view.snapshots()) if _knows(one, actor, there)]
+            return f". These snapshots know the batch: {some_names(found)}" if found else ""
+    return ""
+
+
+def _knows(snapshot: Snapshot, actor: object, there: Mapping[str, Any]) -> bool:
+    entry = snapshot.outside.get(str(actor))
+    payload = entry.payload if entry is not None and isinstance(entry.payload, dict) else {}
+    return payload.get("line") == there.get("line") and payload.get("sequence", -1) >= there.get("sequence", 0)
 
 
 def _with_way(error: Damaged, view: SystemView, damaged: Snapshot, location: str, fitting: Fitting) -> Damaged:
