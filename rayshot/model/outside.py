@@ -4,15 +4,13 @@ See `hooks`. A sink's rows, the shards of a trainer and the state of an engine a
 when a snapshot records it, and they come back when the actor goes back to that snapshot.
 """
 
-import json
 import threading
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from rayshot.errors import OutsideFailed
+from rayshot.format import payloads
 from rayshot.format.entries import OutsideFile
-
-PAYLOAD_BYTES_MAX = 64 << 10
 
 
 class Folder(Protocol):
@@ -96,18 +94,17 @@ class ActorCut:
 
 
 def pack_payload(payload: Any, actor: str) -> str:
-    """A payload as the manifest has it: JSON without spaces, with sorted keys. Raises OutsideFailed."""
+    """A payload as the manifest has it. Raises OutsideFailed for what would not come back."""
     try:
-        text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        comes_back = json.loads(text) == payload
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _unfit(actor, f"is not JSON: {error}") from error
+        text = payloads.pack_payload(payload)
+        comes_back = payloads.read_payload(text) == payload
+    except (ValueError, RecursionError) as error:
+        raise _no_payload(actor, str(error)) from error
     if not comes_back:
-        raise _unfit(actor, "would come back otherwise from JSON: give lists, and maps whose keys are texts")
-    if (size := len(text.encode(errors="surrogatepass"))) > PAYLOAD_BYTES_MAX:
-        raise _unfit(actor, f"has {size:,} bytes, the limit is {PAYLOAD_BYTES_MAX:,}: write it into cut.folder")
+        raise _no_payload(actor, "it would come back otherwise: give lists in place of tuples")
     return text
 
 
-def _unfit(actor: str, why: str) -> OutsideFailed:
-    return OutsideFailed(f"actor {actor!r}: the payload of on_snapshot {why}", actor=actor)
+def _no_payload(actor: str, why: str) -> OutsideFailed:
+    text = f"actor {actor!r}: on_snapshot gave no payload: {why}. Give JSON, and write what is large into cut.folder"
+    return OutsideFailed(text, actor=actor)

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from functools import reduce
 
 import pytest
 
 import rayshot
 from rayshot.errors import ConfigError, HookFailed, OutsideFailed, UnknownMethod
+from rayshot.format.bounds import PAYLOAD_BYTES_MAX
 from rayshot.model.hooks import check_hooks
-from rayshot.model.outside import PAYLOAD_BYTES_MAX, FencingToken, pack_payload
+from rayshot.model.outside import FencingToken, pack_payload
 from rayshot.model.specification import ActorSpecification
 from rayshot.simulation import SimulatedSystem
 
@@ -132,16 +134,18 @@ def test_a_payload_comes_back_from_its_json(payload):
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
-        (float("nan"), "is not JSON"),
-        (object(), "is not JSON"),
-        (b"bytes", "is not JSON"),
-        ((1, 2), "would come back otherwise"),
-        ({1: "one"}, "would come back otherwise"),
-        ("x" * PAYLOAD_BYTES_MAX, "has 65,538 bytes, the limit is 65,536: write it into cut.folder"),
+        (float("nan"), "Out of range float values are not JSON"),
+        (object(), "Object of type object is not JSON serializable"),
+        (b"bytes", "Object of type bytes is not JSON serializable"),
+        ((1, 2), "it would come back otherwise"),
+        ({1: "one"}, "the payload has the key 1, which is not a string"),
+        (reduce(lambda inner, _: [inner], range(17), 0), "the payload is nested more than 16 deep"),
+        ("\ud800", "'utf-8' codec can't encode"),
+        ("x" * PAYLOAD_BYTES_MAX, "the payload has 65538 bytes, above the limit of 65536"),
     ],
 )
 def test_a_payload_that_no_manifest_can_hold_is_refused(payload, why):
-    with pytest.raises(OutsideFailed, match=f"actor 'a': the payload of on_snapshot {why}") as failed:
+    with pytest.raises(OutsideFailed, match=f"actor 'a': on_snapshot gave no payload: {why}") as failed:
         pack_payload(payload, "a")
     assert failed.value.evidence == {"actor": "a"}
 
@@ -149,7 +153,7 @@ def test_a_payload_that_no_manifest_can_hold_is_refused(payload, why):
 def test_a_payload_that_holds_itself_is_refused():
     circle = []
     circle.append(circle)
-    with pytest.raises(OutsideFailed, match="is not JSON"):
+    with pytest.raises(OutsideFailed, match="the payload is nested more than 16 deep"):
         pack_payload(circle, "a")
 
 

@@ -80,7 +80,7 @@ def test_handlers_go_on_while_a_function_writes_and_it_hears_when_nobody_waits_a
     [
         ("raise", r"Odd\.on_snapshot raised ValueError\('it does not want to'\) at outsiders\.py:\d+"),
         ("raise later", r"Odd\.on_snapshot raised ZeroDivisionError\('division by zero'\) at outsiders\.py:\d+"),
-        ("not json", "the payload of on_snapshot is not JSON"),
+        ("not json", "on_snapshot gave no payload: Object of type set is not JSON"),
     ],
 )
 def test_a_hook_that_fails_costs_the_snapshot_and_nothing_else(system, what, why):
