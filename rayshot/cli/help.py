@@ -52,13 +52,14 @@ class _Page:
 def help_(name: str, *, plain: bool) -> None:
     """Show a PAGE of the documentation, or a place in it: porting#asking.
 
-    PAGE may also be a command, or an error: its class or its kind. Without PAGE: the list of pages.
+    PAGE may also be a command without a page of its name, or an error: its class or its kind. Without PAGE: the list of
+    pages.
     """
     context = click.get_current_context()
     assert context.parent is not None
     program = context.parent.command
     assert isinstance(program, click.Group)
-    if command := program.get_command(context.parent, name):
+    if name not in pages() and (command := program.get_command(context.parent, name)):
         click.echo(command.get_help(click.Context(command, context.parent, name)))
         return
     text = page_text(name) if name else _contents()

@@ -97,7 +97,11 @@ def test_every_error_has_a_place_on_the_page_of_errors():
 
 def test_a_command_is_explained_by_its_own_help():
     assert run("verify").stdout == CliRunner().invoke(main, ["verify", "--help"]).stdout
-    assert not _HOMES.keys() & pages_of.pages().keys()
+
+
+def test_a_page_goes_before_the_command_of_its_name():
+    assert run("outside").stdout.startswith("# What is outside")
+    assert _HOMES.keys() & pages_of.pages().keys() == {"outside"}, "other commands are found by their names"
 
 
 @pytest.mark.parametrize(
