@@ -24,6 +24,7 @@ from rayshot.errors import (
     StoreUnavailable,
     UnsafePath,
 )
+from rayshot.places.calls import SMALL_AT_ONCE, several_at_once
 from rayshot.places.store import Bytes, Data, Entry, check_key, is_key, is_user_file, prove_create_only, size_bytes
 
 TEMPORARY_PREFIX = ".rayshot-"
@@ -130,7 +131,12 @@ class LocalStore:
         path = self._path(folder)
         try:
             if path.is_dir():
-                self._adopt(path)
+                files, folders = _content(path, self.folder)
+                with several_at_once(len(files), "rayshot-adopt", SMALL_AT_ONCE) as each:  # a disk syncs many at once
+                    for _ in each(_sync, files):
+                        pass
+                for one in (*reversed(folders), path):
+                    _sync_folder(one)
                 self._make_durable(path)
         except OSError as error:
             raise _failure(error, path, 0) from error
@@ -179,23 +185,6 @@ class LocalStore:
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
         self._durable.add(folder)
-
-    def _adopt(self, folder: Path) -> None:
-        """Sync all files in `folder` and folders in it, and their names in it."""
-        for item in os.scandir(folder):
-            path = folder / item.name
-            is_folder = item.is_dir(follow_symlinks=False)
-            if not is_key(path.relative_to(self.folder).as_posix()) or not (
-                is_folder or item.is_file(follow_symlinks=False)
-            ):
-                raise UnsafePath(
-                    f"{str(path)!r} is not a regular file, or has a name that rayshot does not take", path=str(path)
-                )
-            if is_folder:
-                self._adopt(path)
-            else:
-                _sync(path, os.O_NOFOLLOW)
-        _sync(folder, os.O_DIRECTORY)
 
     def _write_anew(self, path: Path, data: Data | Iterable[Bytes], *, replaces: bool = False) -> bool:
         """Write an object, even if its folder was removed since this process made it; see `_write`."""
@@ -276,6 +265,22 @@ class LocalStore:
                             path.unlink()
 
 
+def _content(folder: Path, root: Path) -> tuple[list[Path], list[Path]]:
+    """All files in `folder` at any depth, and all folders, each behind the one that it is in. Raises UnsafePath."""
+    files, folders, here = list[Path](), list[Path](), [folder]
+    while here:
+        for item in os.scandir(parent := here.pop()):
+            path = parent / item.name
+            is_folder = item.is_dir(follow_symlinks=False)
+            if not is_key(path.relative_to(root).as_posix()) or not (is_folder or item.is_file(follow_symlinks=False)):
+                raise UnsafePath(
+                    f"{str(path)!r} is not a regular file, or has a name that rayshot does not take", path=str(path)
+                )
+            (here if is_folder else files).append(path)
+            folders += [path] if is_folder else []
+    return files, folders
+
+
 def _open_at_once(path: str, flags: int) -> int:
     """Open a file without waiting. Opening a named pipe in its place would otherwise wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
@@ -315,7 +320,7 @@ def _sync_folder(folder: Path) -> None:
         ) from error
 
 
-def _sync(path: Path, flags: int) -> None:
+def _sync(path: Path, flags: int = os.O_NOFOLLOW) -> None:
     """Wait until the disk has a file, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
