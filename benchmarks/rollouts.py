@@ -5,12 +5,8 @@ goes back. In the end the samples that were trained must be those of an undistur
 much work a kill costs, and how fast the loops are against the same ones on plain Ray.
 """
 
-import os
-import random
-import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +17,8 @@ import ray
 from ray.util.queue import Queue as PlainQueue
 
 import rayshot
-from benchmarks.cluster import ONE_LIFE, fresh_cluster, wait_for
-from benchmarks.kills import coordinator_pid, living, report
+from benchmarks.cluster import ONE_LIFE, fresh_cluster
+from benchmarks.kills import AFTER_S_MAX, COORDINATOR, Kill, Killing, plan
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import Measure, in_turn, paired_ratios, quantile
 from benchmarks.training import ENGINES, Sample, Training, begin_ours, begin_plain, read_notes, sample
@@ -33,90 +29,11 @@ INTERVAL_S = 2.0
 HEALS = FailureConfig(backoff_s=0.0)
 EVERY_TWO_SECONDS = SnapshotConfig(interval_s=INTERVAL_S, num_to_keep=3)
 VICTIMS = ("generator", "trainer", "data", "engine0", "engine1", "slots", "rollouts", "lock", "parent")
-COORDINATOR = "coordinator"
 SEED = 1985
-AFTER_S_MAX = 5.0
-"""A kill comes so long at most after the system runs again."""
-AT_ONCE_SHARE, AT_ONCE_S_MAX = 0.1, 1.5
-"""This share of the kills does not wait for that, and comes so long at most after the kill before."""
 MADE_AGAIN, BACK = "work made again at a kill of an actor", "kill until it runs again"
 SAMPLES_A_SECOND, PASS = "samples a second", "a pass of a loop over a queue"
 NONE_WRONG = Target("<=", 0)
 MADE_AGAIN_TARGET, RATE_TARGET, PASS_TARGET = Target("<=", 2.0), Target(">=", 0.95), Target("<=", 1.0)
-
-
-@dataclass(frozen=True)
-class Kill:
-    """Who is killed, and how many seconds after the system runs again, or after the last kill if `at_once`."""
-
-    victims: tuple[str, ...]
-    after_s: float
-    at_once: bool = False
-
-
-def plan(seed: int, count: int, after_s_max: float = AFTER_S_MAX) -> list[Kill]:
-    """The kills that follow from a seed: half of an actor, a quarter of the coordinator, a quarter of both."""
-    rng, kills = random.Random(seed), []
-    for number in range(count):
-        kind, actor = rng.choice(("actor", "actor", COORDINATOR, "both")), rng.choice(VICTIMS)
-        victims = {"actor": (actor,), COORDINATOR: (COORDINATOR,), "both": (actor, COORDINATOR)}[kind]
-        at_once = number > 0 and rng.random() < AT_ONCE_SHARE
-        kills.append(Kill(victims, rng.uniform(0, AT_ONCE_S_MAX if at_once else after_s_max), at_once))
-    return kills
-
-
-@dataclass
-class Killing:
-    """What the kills did: when each came, and the seconds until the system ran again, where somebody waited for it."""
-
-    system: rayshot.System
-    training: Training
-    killed_at: list[float] = field(default_factory=list)
-    back_s: list[float] = field(default_factory=list)
-    _killed: dict[str, int] = field(default_factory=dict)
-    """The processes that were killed since the system ran last."""
-
-    def carry_out(self, kills: Sequence[Kill]) -> None:
-        """Kill, and print a line for each kill. Behind this the system runs again. Raises TimeoutError if it hangs."""
-        for number, kill in enumerate(kills):
-            if not kill.at_once:
-                self._await_back()
-            time.sleep(kill.after_s)
-            pids = [self._pid(name) for name in kill.victims]
-            for name, pid in zip(kill.victims, pids, strict=True):
-                os.kill(pid, signal.SIGKILL)
-                self._killed[name] = pid
-            self.killed_at.append(time.monotonic())
-            notes = read_notes(self.training.trained)
-            when = f"{kill.after_s:.2f} s after {'the kill before' if kill.at_once else 'it ran'}"
-            print(
-                f"{number + 1:4d} of {len(kills)}: {' and '.join(kill.victims)}, {when}; "
-                f"sample {notes[-1][1] if notes else 0}, {len(notes)} trained in all",
-                flush=True,
-            )
-        self._await_back()
-
-    def _pid(self, name: str) -> int:
-        """The process of an actor or of the coordinator, but none that was killed: that may answer for a moment yet."""
-
-        def look() -> int | None:
-            pid = coordinator_pid(self.system) if name == COORDINATOR else living(self.system).get(name)
-            return None if pid == self._killed.get(name) else pid
-
-        return wait_for(look, name)
-
-    def _await_back(self) -> None:
-        if self._killed:
-            wait_for(self._is_back, "the system")
-            self.back_s.append(time.monotonic() - self.killed_at[-1])
-            self._killed.clear()
-
-    def _is_back(self) -> bool | None:
-        if any(self._pid(name) == pid for name, pid in self._killed.items()):
-            return None
-        found = report(self.system)
-        assert found["state"] != "stopped", f"the system stopped: {found['stop'].detail}"
-        return found["state"] == "running" or None
 
 
 def wrong_in(trained: Sequence[Sample], undisturbed: Sequence[Sample]) -> dict[str, int]:
@@ -146,12 +63,11 @@ def made_again(notes: Sequence[tuple[float, int]], kills: Sequence[float]) -> li
 def run(*, short: bool) -> Report:
     """The kills, an undisturbed run of as many samples, then both loops in turn with plain Ray's."""
     count, after_s, rounds, seconds, passes = (3, 1.0, 1, 1.0, 50) if short else (100, AFTER_S_MAX, 5, 10.0, 2_000)
-    kills = plan(SEED, count, after_s)
+    kills = plan(SEED, count, VICTIMS, after_s)
     with fresh_cluster() as folder:
         with rayshot.init("rollouts", storage=folder, failure=HEALS, snapshots=EVERY_TWO_SECONDS) as system:
-            killing, trained, wrong = torment(system, folder / "killed", kills)
+            killing, trained, notes, wrong = torment(system, folder / "killed", kills)
         wrong |= wrong_in(trained, _undisturbed(folder / "undisturbed", len(trained)))
-        notes = read_notes(killing.training.trained)
         rates = in_turn(
             rounds,
             {
@@ -206,15 +122,20 @@ def run(*, short: bool) -> Report:
 
 def torment(
     system: rayshot.System, folder: Path, kills: Sequence[Kill]
-) -> tuple[Killing, list[Sample], dict[str, int]]:
+) -> tuple[Killing, list[Sample], list[tuple[float, int]], dict[str, int]]:
     """Train in a system that heals itself, and kill meanwhile.
 
-    Returns what the kills did, what was trained in the end, and what is wrong beside that.
+    Returns what the kills did, what was trained in the end, the notes of all lives, and what is wrong beside that.
     """
     training = begin_ours(folder, BODY_S)
     training.await_sample(2)
     system.snapshot()
-    killing = Killing(system, training)
+
+    def say() -> str:
+        notes = read_notes(training.trained)
+        return f"sample {notes[-1][1] if notes else 0}, {len(notes)} trained in all"
+
+    killing = Killing(system, say)
     killing.carry_out(kills)
     trained = training.stop()
     states = system.snapshot().states()
@@ -223,7 +144,7 @@ def torment(
         "made more or less than once": abs(states["generator"]["made"] - len(trained)),
         "asked of an engine more or less than once": abs(answered - ENGINES * len(trained)),
     }
-    return killing, trained, wrong
+    return killing, trained, read_notes(training.trained), wrong
 
 
 def _undisturbed(folder: Path, count: int) -> list[Sample]:

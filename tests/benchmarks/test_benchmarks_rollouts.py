@@ -2,19 +2,20 @@
 
 import pytest
 
-from benchmarks.rollouts import VICTIMS, made_again, plan, wrong_in
+from benchmarks.kills import plan
+from benchmarks.rollouts import VICTIMS, made_again, wrong_in
 from benchmarks.training import note, read_notes, sample
 
 RIGHT = [sample(number) for number in range(1, 6)]
 
 
 def test_the_same_seed_kills_the_same_and_another_one_does_not():
-    assert plan(7, 100) == plan(7, 100) != plan(8, 100)
-    assert plan(7, 50) == plan(7, 100)[:50]
+    assert plan(7, 100, VICTIMS) == plan(7, 100, VICTIMS) != plan(8, 100, VICTIMS)
+    assert plan(7, 50, VICTIMS) == plan(7, 100, VICTIMS)[:50]
 
 
 def test_each_actor_the_coordinator_and_both_are_killed_also_while_the_system_goes_back():
-    kills = plan(1985, 100)
+    kills = plan(1985, 100, VICTIMS)
     assert {victim for kill in kills for victim in kill.victims} == {*VICTIMS, "coordinator"}
     assert {len(kill.victims) for kill in kills} == {1, 2}
     assert {kill.at_once for kill in kills} == {True, False}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from benchmarks.rollouts import Kill, made_again, torment, wrong_in
-from benchmarks.training import read_notes, sample
+from benchmarks.kills import Kill
+from benchmarks.rollouts import made_again, torment, wrong_in
+from benchmarks.training import sample
 from rayshot import SnapshotConfig
 from tests.runtime.healed import HEALS
 
@@ -18,10 +19,10 @@ KILLS = (
 
 def test_whatever_is_killed_each_sample_is_made_once_and_trained_once_in_order(new_system, tmp_path):
     system = new_system(failure=HEALS, snapshots=SnapshotConfig(interval_s=0.5))
-    killing, trained, wrong = torment(system, tmp_path / "training", KILLS)
+    killing, trained, notes, wrong = torment(system, tmp_path / "training", KILLS)
     right = [sample(number) for number in range(1, len(trained) + 1)]
     assert {*(wrong | wrong_in(trained, right)).values()} == {0}
-    assert sum(made_again(read_notes(killing.training.trained), killing.killed_at)) > 0, "no kill came to a sample"
+    assert sum(made_again(notes, killing.killed_at)) > 0, "no kill came to a sample"
     for snapshot in system.snapshots():
         trainer = snapshot.states().get("trainer", {"trained": []})  # the first ones may be from the time before
         held = [(number, tuple(answers)) for number, answers in trainer["trained"]]
