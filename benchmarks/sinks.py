@@ -25,9 +25,11 @@ SEED = 2026
 ROWS, EVERY_S = 20, 0.02
 """The source tells the sink so many rows at a time, and so often."""
 BATCH = 100_000
+BACK, SOON, RATE = "kill until it runs again", "commit until rows are visible", "rows a second of one sink"
+DATABASES = "SQLite", "PostgreSQL"
 TABLE = "visits"
-NONE_WRONG, SOON = Target("<=", 0), Target("<=", 0.2)
-RATES = {"SQLite": Target(">=", 200_000), "PostgreSQL": Target(">=", 500_000)}
+NONE_WRONG, SOON_TARGET = Target("<=", 0), Target("<=", 0.2)
+RATE_TARGETS = dict(zip(DATABASES, (Target(">=", 200_000), Target(">=", 500_000)), strict=True))
 
 
 class Visits(Sink):
@@ -137,20 +139,20 @@ def run(*, short: bool) -> Report:
     count, after_s, rounds = (2, 0.5, 3) if short else (100, 2.0, 20)
     series, figures = [], []
     with fresh_cluster() as folder, running_postgres() as server:
-        for name, url in (("SQLite", f"sqlite:///{folder / 'visits.db'}"), ("PostgreSQL", server.url)):
+        for name, url in zip(DATABASES, (f"sqlite:///{folder / 'visits.db'}", server.url), strict=True):
             killing, wrong = torment(url, folder / name, count, after_s)
             soon, fast = delays(url, folder / f"{name}-delays", rounds), rates(url, rounds)
             told = wrong.pop("told")
             series += [
-                Series(f"kill until it runs again: {name}", "s", tuple(killing.back_s)),
-                Series(f"commit until rows are visible: {name}", "s", tuple(soon)),
-                Series(f"rows a second: {name}", "1/s", tuple(fast)),
+                Series(f"{BACK}: {name}", "s", tuple(killing.back_s)),
+                Series(f"{SOON}: {name}", "s", tuple(soon)),
+                Series(f"{RATE}: {name}", "1/s", tuple(fast)),
             ]
             figures += [
                 *(Figure(f"rows {what}: {name}", float(n), "", target=NONE_WRONG) for what, n in wrong.items()),
                 Figure(f"rows told: {name}", float(told), ""),
-                Figure.median_of(f"commit until rows are visible, p50: {name}", soon, "s", SOON),
-                Figure.median_of(f"rows a second of one sink: {name}", fast, "1/s", RATES[name]),
+                Figure.median_of(f"{SOON}, p50: {name}", soon, "s", SOON_TARGET),
+                Figure.median_of(f"{RATE}: {name}", fast, "1/s", RATE_TARGETS[name]),
             ]
     return Report(
         "sinks",

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from benchmarks.peers.plot import draw_peers
-from benchmarks.plots.chaos import draw_chaos, draw_healing, draw_rollouts
+from benchmarks.plots.chaos import draw_chaos, draw_healing, draw_rollouts, draw_sinks
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_log, draw_restore
 from benchmarks.plots.growth import draw_growth, draw_scale
 from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages, draw_metrics
@@ -36,6 +36,7 @@ _DRAWINGS = {
     "healing": draw_healing,
     "chaos": draw_chaos,
     "rollouts": draw_rollouts,
+    "sinks": draw_sinks,
     "log": draw_log,
     "tables": draw_tables,
     "lake": draw_lake,

@@ -4,6 +4,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
+from benchmarks import sinks
 from benchmarks.chaos import CAUGHT_UP, KILLED_AT, TOLD
 from benchmarks.healing import IN_A_ROW, LARGE, LARGE_SPARED, SMALL, SPARED
 from benchmarks.plots.style import OURS, PLAIN, TARGET, strips
@@ -78,4 +79,19 @@ def draw_rollouts(report: Report) -> Any:
     passes.set_xlabel("ms, a pass of a loop that takes an item from a queue")
     for axes in (costs, rates, passes):
         axes.set_xlim(left=0)
+    return figure
+
+
+def draw_sinks(report: Report) -> Any:
+    """How long each kill was felt, how soon rows are visible, and how fast they are written."""
+    figure, panels = plt.subplots(3, 1, figsize=(11, 6.4))
+    labels = {
+        sinks.BACK: "s, a dot for each kill, until the system runs again",
+        sinks.SOON: "s from the commit of a snapshot until its rows are visible",
+        sinks.RATE: f"rows a second, in transactions of {sinks.BATCH:,}",
+    }
+    for axes, (what, label) in zip(panels, labels.items(), strict=True):
+        strips(axes, report, {f"{what}: {name}": (name, OURS) for name in sinks.DATABASES})
+        axes.set_xlim(left=0)
+        axes.set_xlabel(label)
     return figure
