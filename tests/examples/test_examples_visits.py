@@ -80,6 +80,7 @@ def test_a_program_reads_a_file_into_a_table_and_again_over_its_own_snapshots(ru
         assert same == "the table is what the file says: True"
 
 
+@pytest.mark.acceptance("W7")
 @pytest.mark.wide("ten kills of a system's processes: a minute and a half")
 def test_behind_ten_kills_of_every_process_the_table_is_what_the_file_says(run_program, tmp_path):
     from examples.visits import visible
