@@ -1,7 +1,9 @@
 """What commands say of files and payloads that hooks of actors gave to snapshots."""
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,10 @@ def test_gc_is_told_where_files_are_and_goes_into_the_folder_of_its_own_run(tmp_
     repository = open_bank(LocalStore(storage))
     root = open_store(below(str(address), repository.log.run))
     write_outside(repository, Bank(files=FILES, root=root), SnapshotId(1, "coordinator", 1), "alice")
+    young = json.loads(run("gc", storage, "--min-age", "0", "--files", address, "--json").stdout)
+    assert young["expired"] == []  # it may be a snapshot that is open
+    for file in [path for path in address.rglob("*") if path.is_file()]:
+        os.utime(file, (time.time() - 4000,) * 2)
     for _ in range(2):
         run("gc", storage, "--min-age", "0")
     assert len(list(address.rglob("shard 0.pt"))) == 1

@@ -1,6 +1,8 @@
 """All that keeps snapshots knows what hooks wrote for them: reading, verifying, deleting, collecting, copying."""
 
+import os
 import shutil
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -362,6 +364,8 @@ def test_two_storages_whose_systems_have_one_name_share_a_root_and_touch_only_th
     made = [make_snapshot(one, Bank(files=FILES, root=root)) for one, root in zip(repositories, roots, strict=True)]
     for one, root in zip(repositories, roots, strict=True):
         write_outside(one, Bank(files=FILES, root=root), SnapshotId(1, "coordinator", 2), "alice")
+    for file in [path for path in Path(address).rglob("*") if path.is_file()]:
+        os.utime(file, (time.time() - 4000,) * 2)
     for _ in range(2):
         collect(repositories[0].store, "bank", min_age_s=0.0, files=address)
     assert len(files_in(roots[0])) == 3

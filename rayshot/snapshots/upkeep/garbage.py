@@ -258,12 +258,17 @@ class _Pass:
         }
 
     def _aborted(self, history: History, still_open: set[SnapshotId], now: float) -> set[SnapshotId]:
-        """Snapshots of the present life of which only outside files are left, and these are old."""
+        """Snapshots of the present life of which only outside files are left, and these are old.
+
+        A snapshot that is open has files before it has an intent, which says how long it may take. So only the age of
+        the files protects them, and it is never below MIN_AGE_S.
+        """
+        before = now - max(self._min_age_s, MIN_AGE_S)
         return {
             folder.snapshot
             for folder in self._outside.values()
             if folder.is_ours
-            and 0 < folder.entry.modified <= now - self._min_age_s
+            and 0 < folder.entry.modified <= before
             and folder.snapshot.incarnation == history.incarnation
             and folder.snapshot not in still_open
             and not history.is_over(folder.snapshot)
