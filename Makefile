@@ -83,7 +83,7 @@ simulate: setup
 	@$(BIN)/python -m tests.simulation --schedules $(or $(PLAYS),2000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
 
-# Some sixty mistakes of a careful programmer, one after the other in a copy; the tests must notice each. An hour.
+# Some hundred and twenty mistakes of a careful programmer, one after the other in a copy; the tests must notice each. Two hours.
 mistakes: setup
 	@$(BIN)/python -m tests.mistakes $(ONLY)
 

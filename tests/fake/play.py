@@ -66,14 +66,17 @@ def is_till(name):
 class Play:
     """`told` counts the numbers that each till was told; `calls` are the program's, with their right answers.
 
-    Tills that ask have little under way when they record. So in each third play nobody asks.
+    Tills that ask have little under way when they record. So in each third play nobody asks. `kind` is their class, and
+    `failpoints` are where processes die.
     """
+
+    kind, failpoints = Till, FAILPOINTS
 
     def __init__(self, cluster, seed):
         self.cluster, self.chance = cluster, random.Random(seed)
         config = SnapshotConfig(interval_s=1.0, timeout_s=20.0)
         self.system = begin(snapshots=config, failure=FailureConfig(backoff_s=0.0, stable_s=0.0))
-        self.tills = {name: Till.options(name=name).remote() for name in NAMES}
+        self.tills = {name: self.kind.options(name=name).remote() for name in NAMES}
         self.told = dict.fromkeys(NAMES, 0)
         self.calls = []
         self.asks = seed % 3 > 0
@@ -95,20 +98,24 @@ class Play:
         except RayshotError as error:
             raise AssertionError(f"nobody expects this error: {error!r}") from error
 
+    def deeds(self):
+        """What may be done, and how often."""
+        return {
+            self.tell: 6,
+            self.call: 3,
+            self.pass_on: 4,
+            self.snapshot: 0.8,
+            self.kill_till: 0.3,
+            self.kill_coordinator: 0.3,
+            self.kill_vault: 0.2,
+            self.arm_failpoint: 0.5,
+            self.stop_till: 0.1,
+            self.call_often: 0.3,
+            self.ask: 2 * self.asks,
+        }
+
     def run(self, steps):
-        deeds = [
-            self.tell,
-            self.call,
-            self.pass_on,
-            self.snapshot,
-            self.kill_till,
-            self.kill_coordinator,
-            self.kill_vault,
-            self.arm_failpoint,
-            self.stop_till,
-            self.call_often,
-            self.ask,
-        ]
+        deeds = self.deeds()
         for _ in range(steps):
             if self.chance.random() < 0.5:
                 for _ in range(self.chance.randrange(40)):
@@ -116,7 +123,7 @@ class Play:
             elif self.chance.random() < 0.2:
                 self.cluster.schedule.pass_s(self.chance.random())
             else:
-                self.chance.choices(deeds, [6, 3, 4, 0.8, 0.3, 0.3, 0.2, 0.5, 0.1, 0.3, 2 * self.asks])[0]()
+                self.chance.choices([*deeds], [*deeds.values()])[0]()
         self.cluster.fates_of_calls = self.cluster.fates_of_answers = ("arrives",)
         self.cluster.failpoints.clear()
         self.cluster.schedule.choose.end()
@@ -189,7 +196,7 @@ class Play:
         """Some process dies at the place where its next step is dangerous."""
         if self.deaths["failpoint"]:
             self.deaths["failpoint"] -= 1
-            self.cluster.failpoints[self.chance.choice(FAILPOINTS)] = self.chance.randrange(1, 4)
+            self.cluster.failpoints[self.chance.choice(self.failpoints)] = self.chance.randrange(1, 4)
 
     def stop_till(self):
         """A till stands still. It goes on some time, or is killed as it is silent. Others may die meanwhile."""

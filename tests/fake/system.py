@@ -2,10 +2,15 @@
 
 from itertools import count
 
+import pytest
+
+import rayshot
 from rayshot.keys.signing import new_private_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.places.kinds import open_store
 from rayshot.runtime.door import door
 from rayshot.runtime.door.naming import coordinator_name
+from rayshot.runtime.opening import from_snapshot
 from rayshot.runtime.opening.start import start
 from rayshot.runtime.opening.system import System
 from rayshot.runtime.wire.keyring import Keyring
@@ -29,6 +34,15 @@ def settings_of(name="bank", *, storage=None, snapshots=None, failure=None, **mo
 def begin(name="bank", **settings):
     """Begin a system, as `rayshot.init` does; the program that acts now is its driver."""
     return System(start(settings_of(name, **settings), KEYRING))
+
+
+def restore(storage, **settings):
+    """Begin a life from a snapshot, as `rayshot.restore` does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(from_snapshot, "locate", lambda address: (address, open_store(address)))
+        patch.setattr(from_snapshot, "load_keyring", lambda **_: KEYRING)
+        patch.setattr(from_snapshot, "find_trusted_keys", lambda: (KEYRING.signing.public,))
+        return rayshot.restore(storage=storage, **settings)
 
 
 def read(handle):

@@ -45,6 +45,24 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
     assert CommitLog(store, "bank").records() == (epoch, kept, deleted)
 
 
+def test_a_log_and_each_of_its_lives_have_names_that_a_new_coordinator_keeps_and_no_copy_shares() -> None:
+    log, other = CommitLog(FaultyStore(), "bank"), CommitLog(FaultyStore(), "bank")
+    assert (log.run, log.owner) == ("", "")
+    log.begin_epoch(1, "w1")
+    other.begin_epoch(1, "w2")
+    assert len({log.run, other.run}) == 2
+    names = log.run, log.owner
+    log.begin_epoch(1, "w3")
+    assert (log.run, log.owner) == names
+    copied = CommitLog(FaultyStore(), "bank")
+    put(copied.store, *log.records())
+    for one, writer in ((log, "w4"), (copied, "w5")):
+        one.refresh()
+        one.begin_epoch(2, writer)
+    assert log.run == copied.run == names[0]
+    assert len({names[1], log.owner, copied.owner}) == 3
+
+
 def test_the_records_of_a_long_log_are_read_several_at_once() -> None:
     class Meeting(FaultyStore):
         both = threading.Barrier(2, timeout=20)

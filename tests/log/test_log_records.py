@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -62,6 +63,7 @@ RECORDS: list[Record] = [
     ExpireRecord(3, "gc", ONE),
     RestoreRecord(3, "w", ONE, None, claimed=True),
     RestoreRecord(3, "w", ONE, "file:///elsewhere", claimed=False),
+    *(RestoreRecord(3, "w", ONE, None, True, *said) for said in (("again", False), ("leave", True), ("refuse", True))),
     went_back(4, 2, ONE),
     went_back(4, 2, ONE, origin="file:///elsewhere", actor=None),
 ]
@@ -83,7 +85,16 @@ def test_a_record_reads_back_and_cut_or_flipped_at_any_byte_is_refused(record: R
                 decode_record(bytes(flipped), record.position)
 
 
-@pytest.mark.parametrize("record", [record for record in RECORDS if not isinstance(record, RollbackRecord)])
+def format_of(record: Record) -> int:
+    tree = canonical.unpack(encode_record(record), what="record", bytes_max=10_000)
+    assert isinstance(tree["format"], int)
+    return tree["format"]
+
+
+OLD = [record for record in RECORDS if format_of(record) < 5 and not isinstance(record, RollbackRecord)]
+
+
+@pytest.mark.parametrize("record", OLD)
 def test_a_record_of_the_formats_before_is_read(record: Record) -> None:
     """The first had no digest, the first two do not say when and why an epoch began, and no one says `advances`."""
     tree = canonical.unpack(encode_record(record), what="record", bytes_max=10_000)
@@ -102,6 +113,15 @@ def test_a_record_of_the_formats_before_is_read(record: Record) -> None:
     for wrong in ({**tree, "format": 2}, {**tree, "format": 2, "digest": None}, {**tree, "format": 1, "digest": "ab"}):
         with pytest.raises(BadManifest):
             decode_record(canonical.pack(wrong), record.position)
+
+
+def test_only_a_record_of_what_a_person_said_about_the_outside_is_too_new_for_an_older_rayshot() -> None:
+    assert {format_of(record) for record in RECORDS if not isinstance(record, RestoreRecord)} == {4}
+    for mode, takeover in product(("refuse", "again", "leave"), (False, True)):
+        record = RestoreRecord(3, "w", ONE, None, True, mode, takeover)  # type: ignore[arg-type]
+        assert format_of(record) == (4 if (mode, takeover) == ("refuse", False) else 5)
+        with pytest.raises(BadManifest):
+            decode_record(forged(record, format=4 if format_of(record) == 5 else 5), 3)
 
 
 def forged(record: Record, **fields: object) -> bytes:
@@ -133,6 +153,8 @@ def forged(record: Record, **fields: object) -> bytes:
         (went_back(4, 2, ONE), "detail", ""),
         (RestoreRecord(3, "w", ONE, None, claimed=True), "claimed", 1),
         (RestoreRecord(3, "w", ONE, None, claimed=True), "origin", ""),
+        (RestoreRecord(3, "w", ONE, None, True, "again"), "outside", "twice"),
+        (RestoreRecord(3, "w", ONE, None, True, "again"), "takeover", 1),
     ],
 )
 def test_a_record_that_contradicts_itself_is_refused(record: Record, field: str, value: object) -> None:

@@ -37,6 +37,11 @@ def commit(position: int, snapshot: SnapshotId, *, advances: bool = True, label:
     return CommitRecord(position, writer, snapshot.incarnation, snapshot, name, "ab" * 32, 1.5, label, advances)
 
 
+def went_back(position: int, life: int, snapshot: SnapshotId) -> RollbackRecord:
+    of = position, life, f"w{life}", 3.5, "rollback"
+    return RollbackRecord(*of, snapshot=snapshot, origin=None, actor="bob", detail="bob died")  # type: ignore[arg-type]
+
+
 def log_of(*records: Record, store: MemoryStore | None = None) -> CommitLog:
     store = store or MemoryStore()
     for record in records:
@@ -78,13 +83,36 @@ def test_a_life_goes_back_to_its_newest_cut_that_advances_or_to_where_it_came_fr
     assert log_of(*records).history.rollback_target == expected
 
 
+RESTORED = (BEGIN, commit(1, snap(1)), EpochRecord(2, 2, "w2"), RestoreRecord(3, "w2", snap(1), None, True, "again"))
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ((BEGIN,), False),
+        ((BEGIN, commit(1, snap(1))), False),
+        (RESTORED, True),
+        ((*RESTORED, EpochRecord(4, 2, "another")), True),
+        ((*RESTORED, went_back(4, 3, snap(1))), True),
+        ((*RESTORED, commit(4, snap(1, 2), advances=False)), True),
+        ((*RESTORED, commit(4, snap(1, 2))), False),
+        ((*RESTORED, commit(4, snap(1, 2)), went_back(5, 3, snap(1, 2))), False),
+        ((*RESTORED, EpochRecord(4, 3, "w3")), False),
+        ((*RESTORED[:3], RestoreRecord(3, "w2", snap(1), ELSEWHERE, claimed=False)), True),
+        ((*RESTORED[:3], RestoreRecord(3, "w1", snap(1), None, True, "again")), False),
+    ],
+)
+def test_what_a_person_said_of_a_restore_holds_until_the_life_has_a_snapshot_of_its_own_that_advances(
+    records: Sequence[Record], expected: bool
+) -> None:
+    assert log_of(*records).history.is_as_restored is expected
+
+
 def test_going_back_is_one_record_and_a_snapshot_of_the_life_before_is_never_committed_behind_it() -> None:
     log = log_of(BEGIN, commit(1, snap(1)))
     assert roll_back(log) == RollbackTarget(snap(1))
     record = log.records()[-1]
-    assert record == RollbackRecord(
-        2, 2, "w2", 3.5, "rollback", snapshot=snap(1), origin=None, actor="bob", detail="bob died"
-    )
+    assert record == went_back(2, 2, snap(1))
     assert log.epoch == record
     assert log.history.restores == {2: record}
     assert log.history.line() == {1, 2}

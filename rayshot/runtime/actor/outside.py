@@ -71,7 +71,7 @@ class OutsideWork:
 
     def __init__(self, runner: Runner, cell: Cell) -> None:
         self.back: ToldCut | None = None
-        self.is_there = self.settles = self.bounds = self.is_full = False
+        self.is_there = self.settles = self.bounds = self.is_full = self._lost_hooks = False
         self._runner, self._cell = runner, cell
         self._terms, self._is_loaded = runner.identity.outside, False
         self._told: dict[SnapshotId, ToldCut] = {}
@@ -192,7 +192,8 @@ class OutsideWork:
 
         self.born()
         self._is_loaded, place = True, None
-        if outside is not None and not has_outside(type(self._cell.instance)):
+        self._lost_hooks = outside is not None and not has_outside(type(self._cell.instance))
+        if outside is not None and self._lost_hooks:
             log.warning(
                 "%s: in snapshot %s its class had something outside, with payload %s, and it has no %s or %s any more: "
                 "nothing is done with that",
@@ -208,7 +209,7 @@ class OutsideWork:
 
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
-        if self.back is not None and self.is_there:
+        if self.back is not None and (self.is_there or self._lost_hooks):
             self._commit(self.back)
 
     def committed(self, snapshot: SnapshotId) -> None:
