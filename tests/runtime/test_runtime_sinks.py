@@ -32,13 +32,13 @@ def visible(database):
 def sink_into(database, *numbers):
     sink = Visits.options(name="visits").remote(f"sqlite:///{database}")
     if numbers:
-        sink.add.tell(*numbers)
+        ray.get(sink.add.remote(*numbers))  # in flight, they would not be rows of the next snapshot
     return sink
 
 
 def add(system, database, *numbers):
     """Rows that a snapshot holds, and that are visible."""
-    system.get_actor("visits").add.tell(*numbers)
+    ray.get(system.get_actor("visits").add.remote(*numbers))
     taken = system.snapshot()
     eventually(lambda: set(numbers) <= set(visible(database)))
     return taken
@@ -52,7 +52,7 @@ def test_rows_wait_while_the_database_is_away_and_come_in_their_order(system, da
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for number in (2, 3, 4):
-            system.get_actor("visits").add.tell(number)
+            ray.get(system.get_actor("visits").add.remote(number))
             system.snapshot()
         eventually(lambda: "database is locked" in system.status().outside["visits"].trouble, 40)
         other.rollback()
@@ -66,7 +66,7 @@ def test_a_sink_that_dies_while_the_database_is_away_goes_on_when_it_is_back(sys
     add(system, database, 1)
     away = database.rename(database.with_suffix(".away"))
     database.mkdir()
-    system.get_actor("visits").add.tell(2)
+    ray.get(system.get_actor("visits").add.remote(2))
     system.snapshot()
     kill(system, "visits")
     eventually(lambda: "unable to open" in str(system._client.answer(system._client.coordinator.status.remote(), 10)))
@@ -135,7 +135,7 @@ def test_the_last_rows_of_a_sink_that_ends_and_of_a_system_that_restarts_are_vis
     sink_into(database, 1)
     running = system.restart()
     assert visible(database) == [1]
-    running.get_actor("visits").add.tell(2)
+    ray.get(running.get_actor("visits").add.remote(2))
     running.stop_with_savepoint("end")
     assert visible(database) == [1, 2]
     assert ray.is_initialized()
