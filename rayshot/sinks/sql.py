@@ -5,7 +5,9 @@ the rows. The conditional update comes first: it locks the row and decides. So w
 later life then finds that it may not write.
 """
 
+from collections.abc import Iterable, Iterator
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import ConfigError, NotReady, SinkBehind
@@ -185,23 +187,35 @@ def _create_claims(engine: sa.Engine) -> None:
 def _insert(db: sa.Connection, table: sa.Table, rows: "Rows") -> None:
     if db.dialect.name == "postgresql" and db.dialect.driver == "psycopg":
         _copy(db, table, rows)
+    elif db.dialect.paramstyle == "qmark":  # SQLite: four times as fast as by SQLAlchemy's way from row to row
+        names = _names(rows)
+        statement = table.insert().compile(dialect=db.dialect, column_keys=names)
+        db.exec_driver_sql(str(statement), list(_tuples(db, table, statement.positiontup, rows)))
     else:
         db.execute(table.insert(), _dicts(rows))
 
 
 def _copy(db: sa.Connection, table: sa.Table, rows: "Rows") -> None:
-    """Rows by PostgreSQL's COPY, with the values that an INSERT would send."""
     from psycopg.sql import SQL, Identifier  # noqa: PLC0415 - only for users of this driver
 
-    names, columns = _names(rows), []
-    for name in names:
-        values = [row[name] for row in rows] if isinstance(rows, list) else rows[name].to_pylist()
-        convert = table.c[name].type.dialect_impl(db.dialect).bind_processor(db.dialect)
-        columns.append(values if convert is None else map(convert, values))
+    names = _names(rows)
     into = Identifier(table.name), SQL(", ").join(map(Identifier, names))
     with db.connection.cursor() as cursor, cursor.copy(SQL("COPY {} ({}) FROM STDIN").format(*into)) as copy:
-        for row in zip(*columns, strict=True):
+        for row in _tuples(db, table, names, rows):
             copy.write_row(row)
+
+
+def _tuples(db: sa.Connection, table: sa.Table, names: list[str], rows: "Rows") -> Iterator[tuple[Any, ...]]:
+    """The values of each row as the driver takes them, in the order of the names."""
+    types = (table.c[name].type.dialect_impl(db.dialect) for name in names)
+    converters = [one.bind_processor(db.dialect) for one in types]
+    if isinstance(rows, list) and len(names) > 1 and not any(converters):
+        return map(itemgetter(*names), rows)  # a third faster than by column
+    columns: list[Iterable[Any]] = []
+    for name, convert in zip(names, converters, strict=True):
+        values = [row[name] for row in rows] if isinstance(rows, list) else rows[name].to_pylist()
+        columns.append(values if convert is None else map(convert, values))
+    return zip(*columns, strict=True)
 
 
 def _names(rows: "Rows") -> list[str]:
