@@ -18,9 +18,11 @@ run. A failure reports its seed and its choices, and prints its story, one line 
         actor_driver                    the test, which sends as a driver
         suspension, strand       how a handler waits for another actor
         interleaving             handlers of one actor that run at once
+        outside                  the hooks of a class that fixes something outside
         world_snapshot, future, virtual_loop    the contents of records; answers to come; the loop of async handlers
     actors/   a world of a user's actors
         network, recovery    which exist, their snapshots; rollback, take-over, deadlines
+        outside              what actors with something outside hear of commits, and their files
         schedule, steps      running by choices; one message at a time
         snapshot_loading, stepping    how a stored snapshot becomes a world; the effects of a step, and their words
     face/     what a user sees

@@ -24,8 +24,8 @@ def test_the_examples_print_what_the_page_shows(tmp_path, monkeypatch):
     module.__spec__ = importlib.machinery.ModuleSpec("bank", None)
     monkeypatch.setitem(sys.modules, "bank", module)
     examples = re.findall(r"```python[^\n]*\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 5
-    assert page.count("```python") == 5
+    assert len(examples) == 6
+    assert page.count("```python") == 6
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

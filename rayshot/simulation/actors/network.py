@@ -25,6 +25,7 @@ from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, Mode, SnapshotId, check_actor_name
 from rayshot.protocol.record import Record
 from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.actors.outside import WorldOutside
 from rayshot.simulation.actors.stepping import message_words
 from rayshot.simulation.actors.trials import Trials
 from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
@@ -73,6 +74,7 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         self.dead_letters: list[DeadLetter] = []
         self.running: str | None = None
         self.loops: LoopsOfWorld = CHOSEN
+        self.outside = WorldOutside(self)
         self.begin_driver({}, frozenset())
         self.aborted: dict[SnapshotId, str] = {}
         self.refused: StateNotSerializable | None = None
@@ -450,12 +452,29 @@ class ActorNetwork(RollingBackNetwork[SimulatedActor, WorldSnapshot]):
         )
         self.note(f"snapshot {snapshot.id} is complete, with {snapshot.in_flight} messages in flight")
         self.snapshots.append(snapshot)
+        if self.has_outside and self.odds(self.traffic.lost_one_in):
+            lost = "the storage's answer was lost, and the commit is found later"
+            coordinator.tell(AbortWanted(snapshot.id, AbortReason.STORE_UNAVAILABLE, lost))
+            return
         if cut.advances:
+            self.outside.advanced(iter(self.processes.values()), coordinator.generation, snapshot.id)
             of_driver = [of for of in cut.channels if of.channel.sender == DRIVER]
             received = {of.channel.receiver: of.received for of in of_driver}
             owed = {of.channel.receiver: of.owed for of in of_driver}
             self.driver.covered(cut.snapshot.incarnation, received, owed, frozenset(cut.ended))
         coordinator.tell(SnapshotStored(snapshot.id))
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether an actor fixes something outside."""
+        return any(process.outside.is_there for process in self.processes.values())
+
+    def found_all(self, coordinator: WorldCoordinator) -> None:
+        """See CoordinatedNetwork; who takes over tells the last commit again, as the news of it may be lost."""
+        super().found_all(coordinator)
+        newest = (one.id for one in reversed(self.snapshots) if one.advances and one.id.incarnation == self.incarnation)
+        if self.is_whole and (snapshot := next(newest, None)) is not None:
+            self.outside.advanced(iter(self.processes.values()), coordinator.generation, snapshot)
 
     def announce(self, coordinator: WorldCoordinator, end: AnnounceEnd, stored: StoredCut | None) -> None:
         """See CoordinatorSurroundings."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection
 
-from rayshot.errors import CodeMismatch, SnapshotNotFound
+from rayshot.errors import CodeMismatch, OutsideConflict, SnapshotNotFound
+from rayshot.format.entries import OutsideMode
 from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
@@ -49,9 +50,10 @@ class RecoverableActors(ActorNetwork):
 
     # Rollback --------------------------------------------------------------------------------------------------
 
-    def begin_from(self, snapshot: WorldSnapshot) -> None:
-        """Load the contents of a snapshot into this world."""
+    def begin_from(self, snapshot: WorldSnapshot, outside: OutsideMode, *, takeover: bool) -> None:
+        """Load the contents of a snapshot into this world. Raises OutsideConflict."""
         self.origin = snapshot
+        self.outside.begin_from(snapshot.id, outside, takeover=takeover)
         self.now = snapshot.taken_at
         self.dead_letters.extend(snapshot.dead_letters)
         number = snapshot.id.incarnation + 1
@@ -145,9 +147,16 @@ class RecoverableActors(ActorNetwork):
         self.reasons = _ended_before(life.origin)
 
     def on_load(self, decider: Decider, order: LoadProcess) -> None:
-        """See RollingBackNetwork; an order of an earlier life may be for an actor that there is not in this one."""
-        if order.process in self.lives[self.incarnation].processes:
-            super().on_load(decider, order)
+        """See RollingBackNetwork; an order of an earlier life may be for an actor that there is not in this one.
+
+        Raises OutsideConflict: a life of the past is only kept out of what it does not have any more.
+        """
+        try:
+            if order.process in self.lives[self.incarnation].processes:
+                super().on_load(decider, order)
+        except OutsideConflict:
+            if order.life == self.incarnation:
+                raise
 
     def on_resume(self, process: SimulatedActor) -> None:
         """See RollingBackNetwork."""
@@ -168,6 +177,8 @@ class RecoverableActors(ActorNetwork):
         try:
             _fill(process, snapshot, number)
             load_cell(process.cell, snapshot.actors[name], snapshot.names)
+            if process.cell.born:
+                process.outside.goes_on_from(snapshot.id, snapshot.actors[name])
             process.tell_of_restore()
         finally:
             swap_port(before)
@@ -245,6 +256,8 @@ class RecoverableActors(ActorNetwork):
         """See CoordinatedNetwork. An actor that has not learned of the snapshot gives it up when it does."""
         if snapshot in process.machine.open_snapshots:
             self.note(f"{process.name} gives {snapshot} up: the deadline has passed")
+            if process.outside.is_sealing(snapshot):
+                self.given_up.add(snapshot)
             super().give_up(process, snapshot)
         else:
             self.note(f"{process.name} will be too late for {snapshot}")

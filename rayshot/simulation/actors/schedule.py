@@ -56,7 +56,8 @@ class ActorSchedule:
             if self.actors.steps - before >= self.steps_max:
                 raise StepsExhausted(
                     f"{self.steps_max:,} events, and there is still something to do. Do timers set themselves again "
-                    "for ever? Then say run(seconds=...). Else raise steps_max",
+                    "for ever? Then say run(seconds=...). Else raise steps_max"
+                    + "".join(f". {trouble}" for trouble in self.actors.outside.troubles.values()),
                     steps=self.steps_max,
                 )
             if not self._happen(horizon):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def settle(actors: RecoverableActors) -> None:
     """Let everything arrive except messages and events that make a handler run."""
     news = {actors.on_find, actors.on_tell_coordinator, actors.on_tell_process, actors.on_acknowledge}
-    news |= {actors.on_receiver_ended, actors.on_resend}
+    news |= {actors.on_receiver_ended, actors.on_resend, actors.outside.on_advanced}
 
     def is_news(method: Callable[..., None], args: tuple[Any, ...]) -> bool:
         return method in news or (method == actors.on_deliver and not args[0].messages)

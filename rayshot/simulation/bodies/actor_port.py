@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from rayshot.errors import OutsideHandler
-from rayshot.format.codec import Codec
-from rayshot.model.calls import OpenCall, encode_reply
+from rayshot.format.codec import CALL, Codec
+from rayshot.model.calls import OpenCall, encode_reply, not_answered
 from rayshot.model.cell import Cell
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
@@ -190,6 +191,19 @@ class ActorPort(Process):
                 self._lose(self.name, sender, number, message, f"actor {self.name!r} ended")
         self._refused[sender] = max(known, packet.last)
         super().refuse(packet)
+
+    def refuse_all(self) -> None:
+        """Messages that wait here are dead letters, and who calls hears that there will be no answer.
+
+        A caller that went on waiting would let no snapshot begin, and this actor waits for one, to end.
+        """
+        for sender, messages in self.mailbox.items():
+            while messages and self.received.get(sender, 0) < self.machine.limits.get(sender, inf):
+                message = self.pop_message(sender)
+                self._lose(self.name, sender, self.received[sender], message, f"actor {self.name!r} ended")
+                kind, *fields = next(self.codec.unpacker(message))
+                if kind == CALL and not is_driver(sender):
+                    self.answer(sender, fields[0], not_answered(self.name), ok=False)
 
     def leave(self) -> None:
         """Stop processing messages: those that wait here are dead letters."""

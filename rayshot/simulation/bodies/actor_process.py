@@ -27,15 +27,19 @@ from rayshot.model.event_loop import Coroutines
 from rayshot.model.hook_calls import tell_of_restore
 from rayshot.model.port import swap_port
 from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested
+from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.actor_port import ActorPort
 from rayshot.simulation.bodies.actor_surroundings import ActorSurroundings
 from rayshot.simulation.bodies.interleaving import SimulatedInterleaving
+from rayshot.simulation.bodies.outside import SimulatedOutside
 from rayshot.simulation.bodies.strand import Strand
 from rayshot.simulation.bodies.suspension import SimulatedSuspension
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop, no_loop_around
 from rayshot.simulation.bodies.world_snapshot import RecordedActor
+from rayshot.simulation.world.packets import RecordContents
 
 
 class SimulatedActor(ActorPort):
@@ -44,6 +48,7 @@ class SimulatedActor(ActorPort):
     def __init__(self, name: str, machine: Participant, world: ActorSurroundings) -> None:
         super().__init__(name, machine, world)
         self.cell = Cell(name, self, world.clock, Coroutines(name, self._event_loop))
+        self.outside = SimulatedOutside(self, world.outside)
         self.suspension = SimulatedSuspension(self)
         self.interleaving = SimulatedInterleaving(self, self.suspension)
         self.cell.number_now = self._number_now
@@ -92,7 +97,9 @@ class SimulatedActor(ActorPort):
         return self.cell.at_once > 1 and self.cell.born
 
     def next_senders(self) -> list[str]:
-        """See Process; none while a handler waits, unless several may run."""
+        """See Process; none while a handler waits, unless several may run, and none while the class has no room."""
+        if self.outside.is_full:
+            return []
         if self.runs_at_once:
             return super().next_senders() if self.interleaving.may_begin else []
         return [] if self.suspension.is_on or self.cell.now.loop is not None else super().next_senders()
@@ -166,6 +173,7 @@ class SimulatedActor(ActorPort):
 
     def abandon(self) -> None:
         """All go back to a snapshot, or the world is over: a handler that waits ends here."""
+        self.outside.shut()
         strand, self._strand = self._strand, None
         if strand is not None:
             self.interleaving.abandon()
@@ -179,14 +187,30 @@ class SimulatedActor(ActorPort):
             raise Interruption
         super().answer(sender, call_id, value, ok=ok)
 
-    # A restore -------------------------------------------------------------------------------------------------
+    # Hooks -----------------------------------------------------------------------------------------------------
+
+    def call_hook(self, call: Callable[[], Any]) -> Any:
+        """Call code of the class that is no handler: what it sends leaves when it has ended, if the process lives."""
+        cell_before, port_before, self.sends = enter(None), swap_port(lambda: self), []
+        try:
+            with no_loop_around():
+                return call()
+        finally:
+            enter(cell_before)
+            swap_port(port_before)
+            if self.alive:
+                self.leave_all()
+            self.sends = None
 
     def tell_of_restore(self) -> None:
-        """The actor has its state: call its hook. What this sends leaves with `resumed`. Raises HookFailed."""
+        """The actor has its state: call its hook. What this sends leaves with `resumed`.
+
+        Raises HookFailed, OutsideConflict.
+        """
         self.sends = []
         try:
             with no_loop_around():
-                tell_of_restore(self.cell, None)
+                tell_of_restore(self.cell, self.outside.back)
         finally:
             self._sent_by_hook, self.sends = self.sends, None
             self.cell.ask()
@@ -195,6 +219,25 @@ class SimulatedActor(ActorPort):
         """All actors are loaded."""
         sends, self._sent_by_hook = self._sent_by_hook, []
         self.send_all(sends)
+        self.outside.resumed()
+        self.wake()
+
+    def wake(self) -> None:
+        """There is work between two handlers."""
+        self.world.wake(self)
+
+    def report_record(self, effect: ReportRecord, content: RecordContents) -> None:
+        """See Process; what is outside is fixed before."""
+        self.outside.report(effect, content)
+
+    def report_sealed(self, effect: ReportRecord, content: RecordContents) -> None:
+        """Hand a record in."""
+        super().report_record(effect, content)
+
+    def forget(self, snapshot: SnapshotId) -> None:
+        """See Process."""
+        super().forget(snapshot)
+        self.outside.forget(snapshot)
 
     def receiver_ended(self, receiver: str) -> None:
         """See ActorPort; who is answered by what comes of a call to `receiver` learns that nothing comes."""
@@ -219,16 +262,18 @@ class SimulatedActor(ActorPort):
             while (snapshot := self.next_capture()) is not None:
                 if self.world.is_late(self, snapshot):
                     self.tell(DeadlinePassed(snapshot))
-                else:
+                elif self.outside.tell_of_snapshot(snapshot):
                     self.capture(snapshot)
             while self.pauses:
                 self.pause()
+            self.outside.tell_of_commit()
             if self.ending and self.cell.owed.numbers:
-                self.sends = []
-                self.cell.owed.end()
-                self.send_all(self.sends)
-                self.sends = None
-            self.try_to_end()
+                self.call_hook(self.cell.owed.end)
+            if not self.ending or self.outside.may_end:
+                self.try_to_end()
+            else:
+                self.call_hook(self.refuse_all)
+                self.outside.wait_for_end()
         finally:
             self._settling = False
         if self.ended:
@@ -323,6 +368,8 @@ class SimulatedActor(ActorPort):
             self.leave()
             self.world.failed_to_start((*self.children, self.name))
             return report
+        if not was_born:
+            self.outside.born()
         self.send_all(sends)
         self._busy = False
         self.world.wake(self)

@@ -1,19 +1,76 @@
 """What a simulated actor asks of its world."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
+from rayshot.errors import OutsideConflict, OutsideFailed
+from rayshot.model.cell import Cell
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.outside import ActorCut
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.effects import ReportRecord
+from rayshot.protocol.events import Event
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.participant import Participant
 from rayshot.simulation.bodies.virtual_loop import VirtualLoop
+from rayshot.simulation.world.packets import RecordContents
 from rayshot.simulation.world.process import Process, Surroundings
+
+
+class HookedActor(Protocol):
+    """The actor whose class has hooks; see SimulatedActor."""
+
+    name: str
+    cell: Cell
+    machine: Participant
+    alive: bool
+    captures: dict[SnapshotId, Mapping[str, int]]
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it handles no more messages."""
+
+    def tell(self, event: Event) -> None:
+        """Give the machine an event."""
+
+    def call_hook(self, call: Callable[[], Any]) -> Any:
+        """Call code of the class that is no handler."""
+
+    def report_sealed(self, effect: ReportRecord, content: RecordContents) -> None:
+        """Report a record."""
+
+    def wake(self) -> None:
+        """There is work between two handlers."""
+
+
+class OutsideOfWorld(Protocol):
+    """How far the lives of a world may go outside; see `rayshot.simulation.actors.outside`."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether no hook of a class with something outside is called."""
+
+    def cut(self, process: HookedActor, snapshot: SnapshotId, loaded: SnapshotId | None) -> ActorCut:
+        """What the hooks of this actor are told of a snapshot; it has been loaded from another one, or was born."""
+
+    def beside(self, process: HookedActor, what: str, work: Callable[[], None]) -> None:
+        """Let this run beside the handlers, later. `what` says it in words."""
+
+    def ask(self, process: HookedActor) -> None:
+        """Let an actor that ends ask for a snapshot, later."""
+
+    def failed(self, process: HookedActor, why: OutsideFailed | OutsideConflict) -> None:
+        """Note what a hook raised, or its function. Raises a conflict of the present life: the system stops."""
 
 
 class ActorSurroundings(Surroundings, Protocol):
     """What an actor asks of its world, besides what every process asks."""
 
     system: str
+
+    @property
+    def outside(self) -> OutsideOfWorld:
+        """How far its lives may go outside."""
 
     def clock(self) -> float:
         """Virtual time in seconds."""

@@ -1,5 +1,6 @@
 """A snapshot of a simulated world: the contents of the records, with the interface of a stored `rayshot.Snapshot`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from rayshot.format.slots import SlottedMessage
 from rayshot.inert import reader
 from rayshot.inert.reader import read_slots
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.outside import Folder
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel, SnapshotId
 
@@ -20,12 +22,15 @@ from rayshot.protocol.identity import Channel, SnapshotId
 class RecordedActor:
     """One actor: `state` is None if the actor is not born yet, and exists only as messages to it.
 
-    `version` is the version of the class that recorded the state; None means the specification's.
+    `version` is the version of the class that recorded the state; None means the specification's. `payload` is what its
+    class gave for what is outside, as JSON, None if it gave nothing; `files` are those that it wrote.
     """
 
     specification: ActorSpecification | None
     state: PickledState | None
     version: int | None = None
+    payload: str | None = None
+    files: Folder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,13 @@ class WorldSnapshot:
             fate = "no actor" if found is None else "no state yet of the actor"
             raise ActorNotFound(f"{self.id} has {fate} {actor!r}; it has {', '.join(self.actors) or 'none'}")
         return reader.read(found.state.stream, found.state.buffers)["state"]
+
+    def payload(self, actor: str) -> Any:
+        """What an actor gave for what it fixed outside; None if it gave nothing. Raises ActorNotFound."""
+        if actor not in self.actors:
+            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {', '.join(self.actors) or 'none'}")
+        packed = self.actors[actor].payload
+        return None if packed is None else json.loads(packed)
 
     def channel(self, sender: str, receiver: str) -> RecordedChannel:
         """The channel from `sender` to `receiver`. Raises NotFound if no message was ever sent on it."""

@@ -31,6 +31,7 @@ class Exploration:
     dead_letters: int = 0
     takeovers: int = 0
     aborted: int = 0
+    functions: int = 0
 
 
 def explore(
@@ -103,6 +104,7 @@ def explore(
         seen.dead_letters += len(world.dead_letters)
         seen.takeovers += world.takeovers
         seen.aborted += len(world.aborted)
+        seen.functions += world.functions
     return seen
 
 

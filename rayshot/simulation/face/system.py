@@ -16,6 +16,7 @@ from rayshot.errors import (
     ConfigError,
     NotFound,
 )
+from rayshot.format.entries import OutsideMode
 from rayshot.model.configuration import ANEW, CHOSEN, KEPT, LoopsOfWorld, check_loops, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.fit import RenamedClasses, SkipMissing
@@ -125,6 +126,8 @@ class SimulatedSystem:
         deadlines: int = 0,
         loops: LoopsOfWorld = CHOSEN,
         network: str = "reordering",
+        outside: OutsideMode = "leave",
+        takeover: bool = False,
         steps_max: int = STEPS_MAX,
         story: bool = False,
     ) -> "SimulatedSystem":
@@ -148,13 +151,22 @@ class SimulatedSystem:
             deadlines: how many times the deadline of a snapshot passes at one actor.
             loops: what happens at the top of a pass of a `rayshot.loop`.
             network: what happens to packets.
+            outside: "leave": no hook of a class with `on_snapshot` or `on_commit` is called, so that nothing of the
+                real system is touched. With a WorldSnapshot also "refuse" or "again", as for `rayshot.restore`: then
+                this world is another run, which goes on with the test's tables.
+            takeover: this run may take what another one has; with "refuse" and "again".
             steps_max: how many events one `run` may take.
             story: whether to write the story.
 
         Raises:
             Untrusted, Damaged, Incompatible: as `rayshot.restore`. Nothing of the snapshot was executed then, except
                 for CodeMismatch and MigrationFailed if a class does not accept its state.
+            OutsideConflict: what is outside does not fit the snapshot.
         """
+        if outside != "leave" and not isinstance(snapshot, WorldSnapshot):
+            raise ConfigError(
+                f"outside={outside!r} is for snapshots of a SimulatedSystem: this one is of a real system"
+            )
         recorded = read_stored(
             snapshot, rename_classes, allow_unsigned=allow_unsigned, skip_missing_classes=skip_missing_classes
         )
@@ -171,7 +183,7 @@ class SimulatedSystem:
             system=recorded.system,
             story=story,
         )
-        world._actors.begin_from(recorded)
+        world._actors.begin_from(recorded, outside, takeover=takeover)
         return world
 
     def __repr__(self) -> str:
@@ -259,7 +271,10 @@ class SimulatedSystem:
 
     @property
     def aborted(self) -> Mapping[SnapshotId, str]:
-        """The snapshots that were aborted, each with the reason. None of them is in `snapshots`."""
+        """The snapshots that were aborted, each with the reason.
+
+        None of them is in `snapshots`, unless the answer of the storage was lost: then it is found later.
+        """
         return MappingProxyType(self._actors.aborted)
 
     @property
@@ -293,6 +308,11 @@ class SimulatedSystem:
         return self._actors.takeovers
 
     @property
+    def functions(self) -> int:
+        """How many times a function ran that `on_snapshot` or `on_commit` had returned."""
+        return self._actors.outside.functions
+
+    @property
     def choices(self) -> list[int]:
         """The choices taken so far: `SimulatedSystem(choices=...)` with the same settings repeats the run."""
         return list(getattr(self._schedule.choices, "taken", ()))
@@ -312,9 +332,10 @@ class SimulatedSystem:
                 again.
             until: stop as soon as this returns true.
 
-        Returns the number of events. Raises StepsExhausted after `steps_max` of them, and ActorDied if a handler of a
-        class with `on_error="stop"` raised. A KeyboardInterrupt in a handler passes through. At its end it raises
-        StateNotSerializable if a state of a planned snapshot does not load; the snapshot is in `aborted`.
+        Returns the number of events. Raises StepsExhausted after `steps_max` of them; ActorDied if a handler of a class
+        with `on_error="stop"` raised; the OutsideConflict of a hook, which stops a real system too. A KeyboardInterrupt
+        in a handler passes through. At its end it raises StateNotSerializable if a state of a planned snapshot does not
+        load; the snapshot is in `aborted`.
         """
         happened = self._schedule.run(seconds, until)
         if (refused := self._actors.refused) is not None:
@@ -386,11 +407,13 @@ class SimulatedSystem:
     def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "SimulatedSystem":
         """Make an independent copy for trying something: take a snapshot, and load it into a new SimulatedSystem.
 
-        Futures and the story are not copied. Raises StateNotSerializable and SnapshotAborted.
+        Futures and the story are not copied, and the copy calls no hook of a class with something outside. The snapshot
+        stays in `snapshots` only if such actors heard of it. Raises StateNotSerializable and SnapshotAborted.
         """
         drain_driver(self._actors)
         taken = self._schedule.take(CHANDY_LAMPORT)
-        self._actors.snapshots.remove(taken)
+        if not self._actors.has_outside:
+            self._actors.snapshots.remove(taken)
         return SimulatedSystem.from_snapshot(
             taken,
             seed=seed,

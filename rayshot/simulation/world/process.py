@@ -315,11 +315,9 @@ class Process(ABC):
                 case CaptureState(snapshot, behind):
                     self.captures[snapshot] = behind
                 case ForgetSnapshot(snapshot):
-                    self.captures.pop(snapshot, None)
-                    for receiver in tuple(self.flight):
-                        self._release(receiver)
+                    self.forget(snapshot)
                 case ReportRecord(record):
-                    self.world.report(self, effect, self._content(record))
+                    self.report_record(effect, self._content(record))
                     for receiver in sorted(self.sent.keys() - self.ready - {self.name}):
                         self.world.find(self, receiver)  # the markers go to this receiver too
                     for receiver in tuple(self.flight):
@@ -337,6 +335,16 @@ class Process(ABC):
                     assert_never(effect)
         self.machine.validate()
         self.world.wake(self)
+
+    def report_record(self, effect: ReportRecord, content: RecordContents) -> None:
+        """Hand a record in."""
+        self.world.report(self, effect, content)
+
+    def forget(self, snapshot: SnapshotId) -> None:
+        """Let go of what is kept for a snapshot: it has ended here."""
+        self.captures.pop(snapshot, None)
+        for receiver in tuple(self.flight):
+            self._release(receiver)
 
     def _content(self, record: Record) -> RecordContents:
         """The contents for a record: a copy of the state, and the messages that the record counts."""
