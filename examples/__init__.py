@@ -1,1 +1,4 @@
-"""Programs to read and to run: `python -m examples.flights`, `python examples/bank.py`, `python examples/dwell.py`."""
+"""Programs to read and to run: `python -m examples.flights`, `python examples/bank.py`, `python examples/dwell.py`.
+
+`python examples/visits.py` and the programs of `holders` have something outside.
+"""

@@ -32,6 +32,22 @@ def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_progra
         assert lines[-1] == "the same as without the crash: True, over 30,000 events"
 
 
+@pytest.mark.wide("three more programs that run twice")
+@pytest.mark.parametrize(
+    ("name", "files", "end"),
+    [
+        ("engine", "['engine.json']", r"over \d+ answers"),
+        ("trainer", "['rank0.npz', 'rank1.npz']", r"after \d+ steps"),
+        ("sandbox", "['tree.bundle']", "after two deaths"),
+    ],
+)
+def test_what_is_outside_is_the_same_as_without_the_deaths(run_program, tmp_path, name, files, end):
+    for _ in TWICE:
+        lines = run_program(f"examples/holders/{name}.py", tmp_path / "shots")
+        assert any(line.startswith("the snapshot has") and line.endswith(f"and {files}") for line in lines)
+        assert any(re.search(f": True, {end}", line) for line in lines)
+
+
 @pytest.mark.wide("one more program, with a JVM of its own")
 @pytest.mark.spark
 def test_shops_begin_with_the_prices_that_spark_found_in_a_snapshot_and_earn_more(run_program, tmp_path):

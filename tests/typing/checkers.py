@@ -19,6 +19,7 @@ EXAMPLES = (
     "examples/flights/*.py",
     "examples/exercises/*.py",
     "examples/learners/*.py",
+    "examples/holders/*.py",
     "k8s/base/*.py",
 )
 PORTS = "examples/ports/moved/*.py"

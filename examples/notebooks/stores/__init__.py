@@ -1,4 +1,4 @@
-"""The small storage that the notebooks read: six systems, made on Ray by the programs of this folder.
+"""The small storage that the notebooks read: seven systems, made on Ray by the programs of this folder.
 
 `python -m examples.notebooks.stores` makes all of them anew, or those that are named.
 """
@@ -6,4 +6,4 @@
 from pathlib import Path
 
 STORAGE = Path(__file__).with_name("data")
-"""Holds the systems `bank`, `sky`, `crew`, `training`, `by_hand` and `lost_prompts`."""
+"""Holds the systems `bank`, `sky`, `crew`, `training`, `by_hand`, `lost_prompts` and `ranks`."""

@@ -8,7 +8,7 @@ import tempfile
 
 import ray
 
-from examples.notebooks.stores import STORAGE, bank, crew, prompts, sky, training
+from examples.notebooks.stores import STORAGE, bank, crew, prompts, ranks, sky, training
 
 MAKERS = {
     "bank": bank.make,
@@ -17,6 +17,7 @@ MAKERS = {
     training.FIRST: training.make,
     training.BY_HAND: training.make_by_hand,  # goes on from a snapshot of the one before
     prompts.SYSTEM: prompts.make,
+    ranks.SYSTEM: ranks.make,
 }
 CPUS = 40
 
