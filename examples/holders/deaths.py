@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 import ray
+from ray.exceptions import RayActorError
 
 import rayshot
+from rayshot.errors import SystemDown
 
 BETWEEN_S = 0.02
 
@@ -20,9 +22,9 @@ def ask(method: Any) -> Any:
     while True:
         try:
             return ray.get(method.remote())
-        except rayshot.errors.SystemDown:
+        except SystemDown:
             raise
-        except ray.exceptions.RayActorError:
+        except RayActorError:
             time.sleep(BETWEEN_S)
 
 

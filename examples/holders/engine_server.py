@@ -101,7 +101,7 @@ def handler_of(engine: Engine) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(text)
 
-        def log_message(self, *_arguments: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Say nothing."""
 
     return Handler

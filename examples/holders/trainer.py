@@ -55,9 +55,8 @@ class Model:
         return hashlib.blake2b(self.weights.tobytes() + self.momentum.tobytes()).hexdigest()
 
 
-@ray.remote(num_cpus=0, max_concurrency=4)  # takes a gradient while it waits for it, and writes while it steps
 class Rank:
-    """A rank and its part of the checkpoints."""
+    """A rank and its part of the checkpoints. It takes a gradient while it waits for it, and writes while it steps."""
 
     def __init__(self, rank: int) -> None:
         self.rank, self.model = rank, Model(rank)
@@ -169,7 +168,8 @@ class Lead:
             ray.kill(rank)
 
     def _begin(self) -> None:
-        self.ranks = [Rank.remote(rank) for rank in range(RANKS)]
+        remote: Any = ray.remote(Rank)
+        self.ranks = [remote.options(num_cpus=0, max_concurrency=4).remote(rank) for rank in range(RANKS)]
         ray.get([rank.meet.remote(other) for rank, other in zip(self.ranks, reversed(self.ranks), strict=True)])
 
     def _later(self, method: str, *arguments: Any) -> Callable[[], list[Any]]:
