@@ -35,6 +35,8 @@ log = logging.getLogger("rayshot")
 OutsideError: TypeAlias = OutsideFailed | OutsideConflict
 PAUSES_S = (0.1, 0.5, 1.0, 5.0, 30.0)
 """Behind each failure of a function of `on_commit` it waits so long; behind further ones as long as behind the last."""
+STOPPING_S = 5.0
+"""A pause is no longer than this while the actors stand still, as a stop may wait."""
 TOLD_MAX = 16
 """An actor remembers so many snapshots of which it was told. Of a forgotten one it hears no commit."""
 PLAIN = (
@@ -269,7 +271,8 @@ class OutsideWork:
             except BaseException as error:  # noqa: BLE001 - a database may raise anything
                 if self._failed(told, error):
                     return
-                self._over.wait(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+                pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
+                self._over.wait(min(pause_s, STOPPING_S) if self._runner.participant.paused else pause_s)
                 failures += 1
                 continue
             failures = 0

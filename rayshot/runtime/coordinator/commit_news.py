@@ -62,8 +62,8 @@ class CommitNews:
         """
         if not (taken_by_itself or self._following):
             log.warning(
-                "%s: answers with durable=True wait for the next snapshot, and somebody must ask for it, as "
-                "interval_s of the SnapshotConfig is None",
+                "%s: answers with durable=True, and rows of sinks, wait for the next snapshot, and somebody must ask "
+                "for it, as interval_s of the SnapshotConfig is None",
                 name,
             )
         self._following.add(name)
