@@ -11,15 +11,17 @@ import re
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, SinkBehind, SinkTaken
-from rayshot.model.outside import FencingToken
+from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, SinkTaken
 from rayshot.places.calls import create_once
 from rayshot.places.kinds import open_store
-from rayshot.sinks.backend import UNFIT, Backend, Claim, Held, refusal
+from rayshot.sinks.backend import Claim
+from rayshot.sinks.optimistic import Optimistic
 
 try:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from rayshot.sinks.fitting import fitted
 except ImportError as error:
     raise ConfigError("a sink into Parquet files needs pyarrow: pip install 'rayshot[tables]'") from error
 
@@ -33,7 +35,7 @@ _ABOUT = b"rayshot"
 """The key in a file's metadata."""
 
 
-class Parquet(Backend):
+class Parquet(Optimistic):
     """A folder of Parquet files, which has one sink.
 
     Args:
@@ -48,41 +50,8 @@ class Parquet(Backend):
         self._last: Claim | None = None
         """What file `_next - 1` says; None if no file is known."""
 
-    def look(self) -> Held:
-        """See Backend.look. Raises SinkTaken if another sink, or another program, writes into the folder."""
-        there = self._look()
-        return Held() if there is None else there.held
-
-    def take(self, token: FencingToken, *, takeover: bool = False) -> Held:
-        """See Backend.take; also as `look`."""
-        while True:
-            there = self._look()
-            mine = (there or Claim(*token)).taken(self.name, token, takeover=takeover)
-            if mine == there or self._append(mine, self._schema.empty_table()):
-                return mine.held
-
-    def publish(self, token: FencingToken, sequence: int, line: str, rows: "Rows") -> None:
-        """See Backend.publish."""
-        table = self._table(rows, sequence)
-        while (there := self._there()).awaits(self.name, token, sequence):
-            if self._append(there.moved(Held(sequence, line)), table):
-                return
-
-    def reset(self, token: FencingToken, sequence: int, line: str) -> None:
-        """See Backend.reset."""
-        while True:
-            there = self._there()
-            there.admit(self.name, token)
-            if there.line == line or self._append(there.moved(Held(sequence, line)), self._schema.empty_table()):
-                return
-
-    def _there(self) -> Claim:
-        if (there := self._look()) is None:
-            raise SinkBehind(f"{self.name}: {self._store.url} has no files any more", sink=self.name)
-        return there
-
     def _look(self) -> Claim | None:
-        """What the newest file says; None if there is none."""
+        """What the newest file says; None if there is none. Raises SinkTaken if others write into the folder."""
         if self._last is None or not self._is_there(self._next - 1):
             numbers = [int(found[1]) for one in self._store.list(shallow=True) if (found := _FILE.fullmatch(one.key))]
             self._next, self._last = max(numbers, default=0), None
@@ -113,45 +82,19 @@ class Parquet(Backend):
             )
         return Claim(**about)
 
-    def _append(self, claim: Claim, table: pa.Table) -> bool:
-        """Write the next file; returns whether this was done, and nobody else has taken its number."""
+    def _write(self, claim: Claim, rows: "Rows | None") -> bool:
+        """Write the next file, unless somebody else has taken its number."""
+        schema = self._schema
+        table = schema.empty_table() if rows is None else fitted(self.name, claim.sequence, rows, schema)
         about = {"system": self.system, "sink": self.sink, **claim.document}
         out = pa.BufferOutputStream()
-        pq.write_table(table.replace_schema_metadata({**(self._schema.metadata or {}), _ABOUT: json.dumps(about)}), out)
+        pq.write_table(table.replace_schema_metadata({**(schema.metadata or {}), _ABOUT: json.dumps(about)}), out)
         try:
             create_once(self._store, _key(self._next), memoryview(out.getvalue()))
         except AlreadyExists:
             return False
         self._next, self._last = self._next + 1, claim
         return True
-
-    def _table(self, rows: "Rows", sequence: int) -> pa.Table:
-        """The rows with the schema of the folder. Raises SinkRefused, with the first row that does not fit."""
-        try:
-            return self._fitted(rows)
-        except UNFIT as error:
-            for index, row in enumerate(rows if isinstance(rows, list) else rows.to_pylist()):
-                try:
-                    self._fitted([row])
-                except UNFIT as failure:
-                    raise refusal(self.name, sequence, index, str(failure)) from failure
-            raise refusal(self.name, sequence, None, str(error)) from error
-
-    def _fitted(self, rows: "Rows") -> pa.Table:
-        names = set(self._schema.names)
-        if isinstance(rows, list):
-            unknown = set() if all(map(names.issuperset, rows)) else set().union(*rows) - names
-            table = pa.Table.from_pylist(rows, schema=self._schema)
-        elif unknown := names ^ set(rows.column_names):
-            table = rows
-        else:
-            table = rows.select(self._schema.names).cast(self._schema)
-        if unknown:
-            raise ValueError(f"field {min(unknown)!r} is in the rows or in the schema, and not in both")
-        for field in self._schema:
-            if not field.nullable and table[field.name].null_count:
-                raise ValueError(f"field {field.name!r} may not be null")
-        return table
 
 
 def _key(number: int) -> str:

@@ -109,7 +109,7 @@ def test_a_folder_that_was_emptied_or_came_back_from_a_backup_is_noticed_at_the_
         backend.publish(token(1), 3, A, numbers(1, 3))
     for number in (0, 1):
         store.delete(f"{number:08}.parquet")
-    with pytest.raises(SinkBehind, match=r"shop/sink: file://.*/visits has no files any more"):
+    with pytest.raises(SinkBehind, match="what was kept of shop/sink is not there any more"):
         backend.publish(token(1), 3, A, numbers(1, 3))
 
 
@@ -134,6 +134,7 @@ def test_a_numbered_file_of_another_program_is_not_taken_for_ours(folder: Folder
         ([{"n": 1}, {"n": 2, "more": 3}], 1, "field 'more' is in the rows or in the schema"),
         (pa.table({"n": [1, None], "person": ["a", "b"]}), 1, "field 'n' may not be null"),
         (pa.table({"n": ["1", "x"], "person": ["a", "b"]}), 0, "1"),
+        (pa.table({"n": [{"a": 1}], "person": ["a"]}), 0, "(?i)cast|struct|int"),
         (pa.table({"n": [1]}), None, "field 'person' is in the rows or in the schema"),
     ],
 )
