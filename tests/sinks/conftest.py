@@ -14,3 +14,12 @@ __all__ = ["s3", "s3_credentials", "s3_of_the_session"]
 def postgres() -> Iterator[PostgresServer]:
     with running_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """The address of a broker."""
+    from tests.sinks.kafka_broker import running_kafka
+
+    with running_kafka() as address:
+        yield address
