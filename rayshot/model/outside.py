@@ -5,12 +5,19 @@ when a snapshot records it, and they come back when the actor goes back to that 
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 from rayshot.errors import OutsideFailed
 from rayshot.format import payloads
 from rayshot.format.entries import OutsideFile
+from rayshot.protocol.identity import SnapshotId
+
+TOLD_MAX = 16
+"""An actor remembers so many snapshots of which it was told. Of a forgotten one it hears no commit."""
+Work = Callable[[], Any]
 
 
 class Folder(Protocol):
@@ -91,6 +98,99 @@ class ActorCut:
         """
         if self.place is not None:
             self.place.verify()
+
+
+@dataclass(slots=True, eq=False)
+class ToldCut:
+    """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
+
+    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run. `since` when
+    it runs, by time.monotonic; None while it does not.
+    """
+
+    snapshot: SnapshotId
+    cut: ActorCut
+    given: Any = None
+    is_last: bool = False
+    is_sealed: bool = False
+    since: float | None = None
+
+
+class ToldCuts:
+    """The snapshots of which a class was told: which commit is due, which function runs, what is settled.
+
+    Nothing is called here, and no thread is: the runtime and the simulator both go by it. A commit implies all earlier
+    ones of the actor, so only the newest one is due, and only the newest function of `on_commit` runs. `due` is the
+    commit of which `on_commit` is to be told. `publishing` is the newest commit with something to do, and the function
+    that does it.
+    """
+
+    def __init__(self) -> None:
+        self.due: ToldCut | None = None
+        self.publishing: tuple[ToldCut, Work] | None = None
+        self._told: dict[SnapshotId, ToldCut] = {}
+        self._settled: ToldCut | None = None
+
+    def __contains__(self, snapshot: SnapshotId) -> bool:
+        return snapshot in self._told
+
+    def get(self, snapshot: SnapshotId) -> ToldCut | None:
+        """The snapshot, if the class was told of it and its commit is not known."""
+        return self._told.get(snapshot)
+
+    def all(self) -> tuple[ToldCut, ...]:
+        """All whose commits are not known, in the order in which the class was told."""
+        return tuple(self._told.values())
+
+    def add(self, told: ToldCut) -> None:
+        """The class was told of a snapshot."""
+        self._told[told.snapshot] = told
+        if len(self._told) > TOLD_MAX:
+            del self._told[next(iter(self._told))]
+
+    def committed(self, snapshot: SnapshotId) -> bool:
+        """The snapshot is durable and advances; returns whether this is news. Those told before it are older."""
+        if (told := self._told.get(snapshot)) is None:
+            return False
+        for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
+            del self._told[older]
+        self.due = told
+        return True
+
+    def take_due(self) -> ToldCut | None:
+        """The commit of which `on_commit` is told now, if one is due."""
+        told, self.due = self.due, None
+        return told
+
+    def returned(self, told: ToldCut, work: Any) -> bool:
+        """`on_commit` of this snapshot gave this, a function or nothing. Returns whether its function must be started.
+
+        If one of an earlier commit runs, it goes on with the newest one, and nothing that it does is dropped.
+        """
+        runs = self.publishing is not None
+        if callable(work):
+            self.publishing = told, work
+        elif self.publishing is not None:
+            self.publishing = told, self.publishing[1]
+        else:
+            self._settled = told
+        return callable(work) and not runs
+
+    def published(self, done: tuple[ToldCut, Work]) -> None:
+        """This function has succeeded. A newer one may have come meanwhile."""
+        self._settled = done[0]
+        if self.publishing is done:
+            self.publishing = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a commit is settled behind which the actor handled nothing more."""
+        return self._settled is not None and self._settled.is_last
+
+    def cancel(self) -> None:
+        """Nobody waits for these snapshots any more."""
+        for told in self._told.values():
+            told.cut.cancelled.set()
 
 
 def pack_payload(payload: Any, actor: str) -> str:

@@ -3,7 +3,7 @@
 `on_snapshot` is called when a snapshot is to be recorded, before the state is; `on_commit` when a snapshot is durable
 and advances, and again for the one from which the actor goes on. What they return runs beside the handlers: the
 functions of `on_snapshot` one after the other, and one function of `on_commit` at a time, again and again until it
-succeeds. A commit implies all earlier ones of the actor, so only the newest one waits.
+succeeds. Which commit is due, and which function runs, says `ToldCuts`.
 """
 
 import json
@@ -12,10 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rayshot.errors import OutsideConflict, OutsideFailed, RayshotError, SystemDown
 from rayshot.format.entries import Outside
@@ -23,7 +21,7 @@ from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
 from rayshot.model.hook_calls import failed_outside, tell_of_commit, tell_of_snapshot
 from rayshot.model.hooks import HAS_ROOM, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, has_outside
-from rayshot.model.outside import ActorCut, FencingToken, pack_payload
+from rayshot.model.outside import ActorCut, FencingToken, ToldCut, ToldCuts, pack_payload
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door.failpoints import failpoint
@@ -37,30 +35,12 @@ PAUSES_S = (0.1, 0.5, 1.0, 5.0, 30.0)
 """Behind each failure of a function of `on_commit` it waits so long; behind further ones as long as behind the last."""
 STOPPING_S = 5.0
 """A pause is no longer than this while the actors stand still, as a stop may wait."""
-TOLD_MAX = 16
-"""An actor remembers so many snapshots of which it was told. Of a forgotten one it hears no commit."""
 PLAIN = (
     "the snapshots of the system are encrypted, and files in cut.folder would not be: encrypt them yourself, and "
     'say so with @rayshot.actor(outside="plain")'
 )
 ASK_S = 1.0
 """An actor that ends asks for a snapshot again behind so many seconds, while none is under way."""
-
-
-@dataclass(slots=True, eq=False)
-class ToldCut:
-    """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
-
-    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has
-    run. `since` when it runs, by time.monotonic; None while it does not.
-    """
-
-    snapshot: SnapshotId
-    cut: ActorCut
-    given: Any = None
-    is_last: bool = False
-    is_sealed: bool = False
-    since: float | None = None
 
 
 class OutsideWork:
@@ -76,10 +56,7 @@ class OutsideWork:
         self.is_there = self.settles = self.bounds = self.is_full = self._lost_hooks = False
         self._runner, self._cell = runner, cell
         self._terms, self._is_loaded = runner.identity.outside, False
-        self._told: dict[SnapshotId, ToldCut] = {}
-        self._due: ToldCut | None = None
-        self._publishing: tuple[ToldCut, Callable[[], object]] | None = None
-        self._settled: ToldCut | None = None
+        self._told = ToldCuts()
         self._trouble = ""
         self._over = threading.Event()
         self._beside = Beside(f"rayshot-{runner.name}-snapshot"), Beside(f"rayshot-{runner.name}-commit")
@@ -107,14 +84,14 @@ class OutsideWork:
         told.given = tell_of_snapshot(self._cell, told.cut)
         failpoint("after_on_snapshot")
         with self._runner.lock:
-            self._told[snapshot] = told
-            if len(self._told) > TOLD_MAX:
-                del self._told[next(iter(self._told))]
+            self._told.add(told)
 
     def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideError], None]) -> None:
         """The snapshot is recorded: call `done` with what the manifest gets, from a thread and without the lock."""
-        self._told[snapshot].is_sealed = True
-        self._beside[0].put(partial(self._seal, self._told[snapshot], done))
+        told = self._told.get(snapshot)
+        assert told is not None, f"{snapshot} is sealed, and the class was not told of it"
+        told.is_sealed = True
+        self._beside[0].put(partial(self._seal, told, done))
 
     def seals_s(self, snapshot: SnapshotId) -> float | None:
         """For how many seconds the function has run for which this snapshot waits; None if it waits for none.
@@ -122,7 +99,7 @@ class OutsideWork:
         It may be that of an earlier snapshot, as one runs at a time. Without the lock.
         """
         told = self._told.get(snapshot)
-        runs = [one.since for one in tuple(self._told.values()) if one.since is not None]
+        runs = [one.since for one in self._told.all() if one.since is not None]
         return time.monotonic() - runs[0] if runs and told is not None and told.is_sealed else None
 
     def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
@@ -212,24 +189,22 @@ class OutsideWork:
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
         if self.back is not None and (self.is_there or self._lost_hooks):
-            self._commit(self.back)
+            self._told.due = self.back
+            self._wake()
 
     def committed(self, snapshot: SnapshotId) -> None:
-        """The snapshot is durable, and advances. Those of which the class was told before are older."""
-        if self.settles and (told := self._told.get(snapshot)) is not None:
-            for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
-                del self._told[older]
-            self._commit(told)
+        """The snapshot is durable, and advances."""
+        if self.settles and self._told.committed(snapshot):
+            self._wake()
 
-    def _commit(self, told: ToldCut) -> None:
-        self._due = told
+    def _wake(self) -> None:
         self._runner.interrupted = True
         self._runner.notify()
 
     @property
     def is_due(self) -> bool:
         """Whether `on_commit` is to be called."""
-        return self._due is not None and not self._runner.loading
+        return self._told.due is not None and not self._runner.loading
 
     def tell_of_commit(self) -> None:
         """Call `on_commit` for the newest snapshot that is due. On the worker, between two handlers, without the lock.
@@ -237,7 +212,7 @@ class OutsideWork:
         If it raises, it is called again with the next commit; an OutsideConflict stops the system.
         """
         with self._runner.lock:
-            told, self._due = self._due, None
+            told = self._told.take_due()
         if told is None:
             return
         try:
@@ -249,20 +224,16 @@ class OutsideWork:
             return
         failpoint("after_on_commit")
         with self._runner.lock:
-            before = self._publishing
-            if callable(work):
-                self._publishing = told, work
-            elif before is not None:  # nothing more follows from this one: it is done when that is
-                self._publishing = told, before[1]
-        if self._publishing is None:
-            self._settle(told)
-        elif before is None:
+            starts, is_settled = self._told.returned(told, work), self._told.publishing is None
+            if is_settled:
+                self._settled(told)
+        if starts:
             self._beside[1].put(self._publish)
 
     def _publish(self) -> None:
         """Run the newest function of `on_commit`, again and again until one succeeds or the life is over."""
         failures = 0
-        while (newest := self._publishing) is not None and not self._over.is_set():
+        while (newest := self._told.publishing) is not None and not self._over.is_set():
             told, work = newest
             try:
                 failpoint("before_publish")
@@ -277,19 +248,15 @@ class OutsideWork:
                 continue
             failures = 0
             with self._runner.lock:
-                if self._publishing is newest:
-                    self._publishing = None
-            self._settle(told)
+                self._told.published(newest)
+                if not self._over.is_set():
+                    self._settled(told)
 
-    def _settle(self, told: ToldCut) -> None:
-        """All is done that follows from this commit. Takes the lock."""
-        with self._runner.lock:
-            if self._over.is_set():
-                return
-            self._settled, self._trouble = told, ""
-            self._say(told, "")
-            self._runner.interrupted = True  # it may have room again, or may end
-            self._runner.notify()
+    def _settled(self, told: ToldCut) -> None:
+        """All is done that follows from this commit."""
+        self._trouble = ""
+        self._say(told, "")
+        self._wake()  # it may have room again, or may end
 
     def _failed(self, told: ToldCut, error: BaseException) -> bool:
         """`on_commit` or its function raised: say so. Returns whether it must not be tried again. Takes the lock."""
@@ -328,12 +295,12 @@ class OutsideWork:
 
     def may_end(self) -> bool:
         """Whether an actor that handles no more messages may go: behind a commit that holds all that it took."""
-        return not self.settles or (self._settled is not None and self._settled.is_last)
+        return not self.settles or self._told.is_over
 
     def asks(self) -> bool:
         """Whether the actor, which ends, is to ask for a snapshot now, as none is under way."""
         now = time.monotonic()
-        if self.may_end() or self._due or self._publishing or now < self._ask_at:
+        if self.may_end() or self._told.due or self._told.publishing or now < self._ask_at:
             return False
         self._ask_at = now + ASK_S
         return True
@@ -341,8 +308,7 @@ class OutsideWork:
     def shut(self) -> None:
         """This life is over: what runs beside the handlers is not tried again."""
         self._over.set()
-        for told in self._told.values():
-            told.cut.cancelled.set()
+        self._told.cancel()
 
 
 class Beside:

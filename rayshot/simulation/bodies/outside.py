@@ -7,15 +7,14 @@ then its process may have died, or another life may have begun.
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 from typing import Any
 
 from rayshot.errors import OutsideConflict, OutsideFailed, SystemDown
 from rayshot.model.calls import Interruption
 from rayshot.model.hook_calls import failed_outside, tell_of_commit, tell_of_snapshot
 from rayshot.model.hooks import HAS_ROOM, ON_COMMIT, ON_SNAPSHOT, has_outside
-from rayshot.model.outside import ActorCut, pack_payload
+from rayshot.model.outside import ActorCut, ToldCut, ToldCuts, pack_payload
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import CaptureFailed
@@ -23,19 +22,6 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.bodies.actor_surroundings import HookedActor, OutsideOfWorld
 from rayshot.simulation.bodies.world_snapshot import RecordedActor
 from rayshot.simulation.world.packets import RecordContents
-
-
-@dataclass(slots=True, eq=False)
-class _Told:
-    """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
-
-    `is_last`: the actor handled no more messages from then on. `is_sealed`: the function has ended.
-    """
-
-    cut: ActorCut
-    given: Any = None
-    is_last: bool = False
-    is_sealed: bool = False
 
 
 class SimulatedOutside:
@@ -50,12 +36,9 @@ class SimulatedOutside:
         self.back: ActorCut | None = None
         self._loaded: SnapshotId | None = None
         self._process, self._cell, self._world = process, process.cell, world
-        self._told: dict[SnapshotId, _Told] = {}
-        self._sealing: deque[tuple[_Told, ReportRecord, RecordContents]] = deque()
+        self._told = ToldCuts()
+        self._sealing: deque[tuple[ToldCut, ReportRecord, RecordContents]] = deque()
         """Records that wait for the functions of `on_snapshot`."""
-        self._due: _Told | None = None
-        self._publishing: tuple[_Told, Callable[[], Any]] | None = None
-        self._settled: _Told | None = None
 
     def born(self) -> None:
         """The actor has its object."""
@@ -70,13 +53,15 @@ class SimulatedOutside:
         """Call `on_snapshot`, between two handlers; returns whether the snapshot can be recorded."""
         if not self.is_there:
             return True
-        told = _Told(self._world.cut(self._process, snapshot, self._loaded), is_last=self._process.is_ending)
+        cut = self._world.cut(self._process, snapshot, self._loaded)
+        told = ToldCut(snapshot, cut, is_last=self._process.is_ending)
         given = self._outcome(ON_SNAPSHOT, lambda: tell_of_snapshot(self._cell, told.cut))
         if isinstance(given, OutsideFailed):
             del self._process.captures[snapshot]
             self._process.tell(CaptureFailed(snapshot, given.message, AbortReason.OUTSIDE_FAILED))
             return False
-        self._told[snapshot], told.given = told, given
+        told.given = given
+        self._told.add(told)
         return True
 
     def report(self, effect: ReportRecord, content: RecordContents) -> None:
@@ -103,7 +88,7 @@ class SimulatedOutside:
         if self._sealing:
             self._seal_later()
 
-    def _seal(self, told: _Told, effect: ReportRecord, content: RecordContents) -> None:
+    def _seal(self, told: ToldCut, effect: ReportRecord, content: RecordContents) -> None:
         given, told.given, told.is_sealed = told.given, None, True
         sealed = self._outcome(ON_SNAPSHOT, lambda: self._sealed(told, given, content))
         if told.cut.cancelled.is_set() or not self._process.alive:
@@ -114,7 +99,7 @@ class SimulatedOutside:
         else:
             self._process.report_sealed(effect, sealed)
 
-    def _sealed(self, told: _Told, given: Any, content: RecordContents) -> RecordContents:
+    def _sealed(self, told: ToldCut, given: Any, content: RecordContents) -> RecordContents:
         cut = told.cut
         payload = given() if callable(given) else given
         packed = pack_payload(payload, self._process.name)
@@ -145,46 +130,36 @@ class SimulatedOutside:
 
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
-        if self.settles and self.back is not None:
-            self._due = _Told(self.back)
+        if self.settles and self.back is not None and self._loaded is not None:
+            self._told.due = ToldCut(self._loaded, self.back)
 
     def committed(self, snapshot: SnapshotId) -> None:
-        """The snapshot is durable, and advances. Those of which the class was told before are older."""
-        if self.settles and (told := self._told.get(snapshot)) is not None:
-            for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
-                del self._told[older]
-            self._due = told
+        """The snapshot is durable, and advances."""
+        if self.settles:
+            self._told.committed(snapshot)
 
     def tell_of_commit(self) -> None:
         """Call `on_commit` for the newest snapshot that is due, if there is one. Between two handlers.
 
         If it raises, it is called again with the next commit.
         """
-        told, self._due = self._due, None
-        if told is None:
+        if (told := self._told.take_due()) is None:
             return
         work = self._outcome(ON_COMMIT, lambda: tell_of_commit(self._cell, told.cut))
-        if isinstance(work, OutsideFailed):
-            return
-        if not callable(work):
-            if self._publishing is None:
-                self._settled = told
-                return
-            work = self._publishing[1]  # what is under way for an earlier commit is not dropped
-        is_new, self._publishing = self._publishing is None, (told, work)
-        if is_new:
+        if not isinstance(work, OutsideFailed) and self._told.returned(told, work):
             self._publish_later(told)
 
-    def _publish_later(self, told: _Told) -> None:
+    def _publish_later(self, told: ToldCut) -> None:
         what = f"what {ON_COMMIT} of {told.cut.snapshot} returned"
         self._world.beside(self._process, what, self._publish)
 
     def _publish(self) -> None:
         """Run the newest function of `on_commit`; if it fails, it runs again later."""
-        assert self._publishing is not None, "each function is put beside the handlers once"
-        told, work = self._publishing
+        newest = self._told.publishing
+        assert newest is not None, "each function is put beside the handlers once"
+        told, work = newest
         if not isinstance(self._outcome(ON_COMMIT, work), OutsideFailed):
-            self._publishing, self._settled = None, told
+            self._told.published(newest)
             self._process.wake()  # it may have room again, or may end
         elif self._process.alive:
             self._publish_later(told)
@@ -215,14 +190,13 @@ class SimulatedOutside:
     @property
     def may_end(self) -> bool:
         """Whether an actor that handles no more messages may go: behind a commit that holds all that it took."""
-        return not self.settles or (self._settled is not None and self._settled.is_last)
+        return not self.settles or self._told.is_over
 
     def wait_for_end(self) -> None:
         """The actor waits for that commit: if nothing is under way that leads there, it asks for a snapshot."""
-        if self._publishing is None and not self._process.machine.open_snapshots:
+        if self._told.publishing is None and not self._process.machine.open_snapshots:
             self._world.ask(self._process)
 
     def shut(self) -> None:
         """This life is over."""
-        for told in self._told.values():
-            told.cut.cancelled.set()
+        self._told.cancel()
