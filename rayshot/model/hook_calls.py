@@ -1,15 +1,17 @@
 """Calls the hooks of an actor's class: see `hooks`. Call on the thread that runs the handlers, without the lock."""
 
+import inspect
 import logging
 import traceback
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from rayshot.errors import HookFailed, OutsideConflict, OutsideFailed, SystemDown
+from rayshot.errors import HookFailed, OutsideConflict, OutsideFailed
 from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
-from rayshot.model.hooks import ON_COMMIT, ON_RESTORE, ON_ROLLBACK, ON_SNAPSHOT, has_outside, takes_cut
+from rayshot.model.hooks import ON_COMMIT, ON_RESTORE, ON_ROLLBACK, ON_SNAPSHOT, has_hook, has_outside, takes_cut
 from rayshot.model.outside import ActorCut
 
 log = logging.getLogger("rayshot")
@@ -22,15 +24,41 @@ def tell_of_snapshot(cell: Cell, cut: ActorCut) -> Any:
     """
     try:
         return _call(cell, ON_SNAPSHOT, cut)
-    except (Interruption, OutsideConflict, SystemDown):
+    except (Interruption, OutsideConflict):
         raise
     except BaseException as error:  # also a KeyboardInterrupt, or the CancelledError of a client
         raise failed_outside(cell, ON_SNAPSHOT, error) from error
 
 
 def tell_of_commit(cell: Cell, cut: ActorCut) -> Any:
-    """Call `on_commit`, if the class has it; returns what it gives. Raises what it raises."""
-    return _call(cell, ON_COMMIT, cut)
+    """Call `on_commit`, if the class has it; returns what it gives, a function or None. Raises what it raises."""
+    given = _call(cell, ON_COMMIT, cut)
+    if given is not None and not callable(given):
+        raise OutsideFailed(
+            f"actor {cell.name!r}: {_class_name(cell)}.{ON_COMMIT} returned {type(given).__name__}, and may return a "
+            "function or nothing",
+            actor=cell.name,
+            hook=ON_COMMIT,
+        )
+    return given
+
+
+def run_returned(cell: Cell, hook: str, work: Callable[[], Any]) -> Any:
+    """Run the function that a hook returned; returns what it gives. Raises what it raises.
+
+    Raises OutsideFailed for a coroutine function: no loop runs beside the handlers.
+    """
+    given = work()
+    if inspect.isawaitable(given) or inspect.isgenerator(given) or inspect.isasyncgen(given):
+        if inspect.iscoroutine(given):
+            given.close()
+        raise OutsideFailed(
+            f"actor {cell.name!r}: what {_class_name(cell)}.{hook} returned gives a {type(given).__name__}: return a "
+            "plain function, which runs on a thread",
+            actor=cell.name,
+            hook=hook,
+        )
+    return given
 
 
 def tell_of_restore(cell: Cell, back: ActorCut | None) -> None:
@@ -50,7 +78,7 @@ def tell_of_restore(cell: Cell, back: ActorCut | None) -> None:
     except (Interruption, OutsideConflict):
         raise
     except BaseException as error:  # as above
-        raise _failed(cell, f"raised {error!r} at {_place(error)}") from error
+        raise _failed(cell, f"raised {_said(error)} at {_place(error)}") from error
 
 
 def does_not_end(cell: Cell, seconds: float) -> HookFailed:
@@ -62,7 +90,7 @@ def failed_outside(cell: Cell, hook: str, error: BaseException) -> OutsideFailed
     """The error for a hook, or the function that it returned, that raised `error`."""
     if isinstance(error, OutsideFailed):
         return error
-    text = f"actor {cell.name!r}: {_class_name(cell)}.{hook} raised {error!r} at {_place(error)}"
+    text = f"actor {cell.name!r}: {_class_name(cell)}.{hook} raised {_said(error)} at {_place(error)}"
     return OutsideFailed(text, actor=cell.name, hook=hook)
 
 
@@ -75,6 +103,13 @@ def _failed(cell: Cell, why: str) -> HookFailed:
 def _class_name(cell: Cell) -> str:
     user_class = type(cell.instance)
     return f"{user_class.__module__}.{user_class.__qualname__}"
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - it is the user's code too
+        return type(error).__name__
 
 
 def _place(error: BaseException) -> str:
@@ -93,10 +128,13 @@ def tell_of_rollback(cell: Cell) -> None:
 
 
 def _call(cell: Cell, name: str, *args: Any) -> Any:
-    if not cell.born or not hasattr(type(cell.instance), name):
+    if not cell.born or not has_hook(type(cell.instance), name):
         return None
     before = enter(None)  # no handler runs: `current()` is not known, and a trace has what is sent beside its handlers
     try:
-        return cell.to_completion(getattr(cell.instance, name))(*args)
+        hook = getattr(cell.instance, name)
+        if cell.at_once > 1 and name in (ON_SNAPSHOT, ON_COMMIT):  # the loop of its handlers runs: see `check_given`
+            return hook(*args)
+        return cell.to_completion(hook)(*args)
     finally:
         enter(before)

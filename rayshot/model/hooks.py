@@ -31,7 +31,12 @@ HOOKS_S = 60
 
 def has_outside(user_class: type) -> bool:
     """Whether what a class fixes outside belongs to its snapshots."""
-    return hasattr(user_class, ON_SNAPSHOT) or hasattr(user_class, ON_COMMIT)
+    return has_hook(user_class, ON_SNAPSHOT) or has_hook(user_class, ON_COMMIT)
+
+
+def has_hook(user_class: type, name: str) -> bool:
+    """Whether a class has this hook; a subclass takes one away with None."""
+    return getattr(user_class, name, None) is not None
 
 
 def takes_cut(user_class: type, name: str) -> bool:

@@ -102,7 +102,9 @@ class ActorCut:
 
 @dataclass(slots=True, eq=False)
 class ToldCut:
-    """A snapshot of which the class was told. `given` is what `on_snapshot` returned.
+    """A snapshot of which the class was told. `given` is the function that `on_snapshot` returned.
+
+    `packed` is the payload that it returned instead.
 
     `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run. `since` when
     it runs, by time.monotonic; None while it does not.
@@ -110,7 +112,8 @@ class ToldCut:
 
     snapshot: SnapshotId
     cut: ActorCut
-    given: Any = None
+    given: Work | None = None
+    packed: str = ""
     is_last: bool = False
     is_sealed: bool = False
     since: float | None = None
@@ -147,6 +150,10 @@ class ToldCuts:
         self._told[told.snapshot] = told
         if len(self._told) > TOLD_MAX:
             del self._told[next(iter(self._told))]
+
+    def drop(self, snapshot: SnapshotId) -> None:
+        """Its hook has failed."""
+        self._told.pop(snapshot, None)
 
     def committed(self, snapshot: SnapshotId) -> bool:
         """The snapshot is durable and advances; returns whether this is news. Those told before it are older."""
@@ -189,7 +196,8 @@ class ToldCuts:
 
     def cancel(self) -> None:
         """Nobody waits for these snapshots any more."""
-        for told in self._told.values():
+        under_way = [self.due, self.publishing and self.publishing[0]]
+        for told in (*self._told.values(), *filter(None, under_way)):
             told.cut.cancelled.set()
 
 

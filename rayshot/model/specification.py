@@ -16,7 +16,7 @@ from rayshot.format.msgpack_walk import count_documents
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import dump_class, load_class
 from rayshot.format.suggestion import porting
-from rayshot.model.hooks import HOOKS, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, check_hooks, has_outside
+from rayshot.model.hooks import HOOKS, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, check_hooks, has_hook, has_outside
 from rayshot.model.loop_check import has_loop
 from rayshot.model.methods import check_methods, methods_of
 from rayshot.model.options import RAY_OPTIONS, check_options, stored
@@ -191,6 +191,12 @@ def check_given(user_class: type, options: Mapping[str, Any]) -> None:
             "beside its messages: a replay could not tell"
         )
     at_once = options.get("max_concurrency", 1)
+    for name in (ON_SNAPSHOT, ON_COMMIT) if at_once > 1 else ():
+        if inspect.iscoroutinefunction(attribute_of(user_class, name) if has_hook(user_class, name) else None):
+            raise ConfigError(
+                f"{user_class.__qualname__}.{name} is a coroutine function, and with max_concurrency={at_once} it is "
+                "called while the loop runs: make it a plain method, and return a function for what takes long"
+            )
     if at_once > 1 and not any(
         inspect.iscoroutinefunction(attribute_of(user_class, name)) for name in methods_of(user_class)
     ):

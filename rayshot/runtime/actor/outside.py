@@ -15,16 +15,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from rayshot.errors import OutsideConflict, OutsideFailed, RayshotError, SystemDown
+from rayshot.errors import OutsideConflict, OutsideFailed, RayshotError
 from rayshot.format.entries import Outside
 from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
-from rayshot.model.hook_calls import failed_outside, tell_of_commit, tell_of_snapshot
-from rayshot.model.hooks import HAS_ROOM, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, has_outside
+from rayshot.model.hook_calls import failed_outside, run_returned, tell_of_commit, tell_of_snapshot
+from rayshot.model.hooks import HAS_ROOM, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, has_hook, has_outside
 from rayshot.model.outside import ActorCut, FencingToken, ToldCut, ToldCuts, pack_payload
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door.failpoints import failpoint
+from rayshot.runtime.door.survived_errors import survived
 
 if TYPE_CHECKING:
     from rayshot.snapshots.outside import ActorFolder
@@ -39,8 +40,9 @@ PLAIN = (
     "the snapshots of the system are encrypted, and files in cut.folder would not be: encrypt them yourself, and "
     'say so with @rayshot.actor(outside="plain")'
 )
-ASK_S = 1.0
-"""An actor that ends asks for a snapshot again behind so many seconds, while none is under way."""
+ASK_S, ASK_S_MAX = 1.0, 30.0
+"""An actor that ends asks for a snapshot again behind so many seconds, while none is under way; twice as long each time
+up to the most."""
 
 
 class OutsideWork:
@@ -60,14 +62,14 @@ class OutsideWork:
         self._trouble = ""
         self._over = threading.Event()
         self._beside = Beside(f"rayshot-{runner.name}-snapshot"), Beside(f"rayshot-{runner.name}-commit")
-        self._ask_at = 0.0
+        self._ask_at, self._asked = 0.0, 0
 
     def born(self) -> None:
         """The actor has its object."""
         user_class = type(self._cell.instance)
         self.is_there = self._terms.mode != "leave" and has_outside(user_class)
-        self.settles = self.is_there and hasattr(user_class, ON_COMMIT)
-        self.bounds = self.is_there and hasattr(user_class, HAS_ROOM)
+        self.settles = self.is_there and has_hook(user_class, ON_COMMIT)
+        self.bounds = self.is_there and has_hook(user_class, HAS_ROOM)
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -81,10 +83,20 @@ class OutsideWork:
         Raises OutsideFailed, OutsideConflict; what stops the actor meanwhile.
         """
         told = ToldCut(snapshot, self._cut(snapshot, self._folder(snapshot), PLAIN), is_last=self._runner.ending)
-        told.given = tell_of_snapshot(self._cell, told.cut)
+        with self._runner.lock:
+            self._told.add(told)  # now, as the snapshot may end while the hook runs
+        try:
+            given = tell_of_snapshot(self._cell, told.cut)
+            packed = "" if callable(given) else pack_payload(given, self._runner.name)  # the state may change later
+        except BaseException:
+            with self._runner.lock:
+                self._told.drop(snapshot)
+            raise
         failpoint("after_on_snapshot")
         with self._runner.lock:
-            self._told.add(told)
+            told.given, told.packed = given if callable(given) else None, packed
+            if snapshot not in self._runner.participant.open_snapshots:
+                self.forget(snapshot)
 
     def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideError], None]) -> None:
         """The snapshot is recorded: call `done` with what the manifest gets, from a thread and without the lock."""
@@ -105,15 +117,16 @@ class OutsideWork:
     def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
         told.since = time.monotonic()
         try:
-            payload = told.given() if callable(told.given) else told.given
-            packed = pack_payload(payload, self._runner.name)
+            packed = told.packed
+            if told.given is not None:
+                packed = pack_payload(run_returned(self._cell, ON_SNAPSHOT, told.given), self._runner.name)
             files = told.cut.place.seal() if told.cut.has_files and told.cut.place is not None else ()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything: the snapshot is given up
             done(error if isinstance(error, OutsideConflict) else failed_outside(self._cell, ON_SNAPSHOT, error))
             return
         finally:
             told.given = told.since = None  # what was given may hold a copy of the state
-        told.cut.payload = payload
+        told.cut.payload = json.loads(packed)
         failpoint("before_outside_sealed")
         done(Outside(packed, files, self._terms.root if files else None))
 
@@ -121,7 +134,7 @@ class OutsideWork:
         """The snapshot has ended here: nobody waits for its function any more. It runs all the same, as it may undo."""
         if (told := self._told.get(snapshot)) is not None:
             told.cut.cancelled.set()
-            if callable(told.given) and not told.is_sealed:
+            if told.given is not None and not told.is_sealed:
                 self.seal(snapshot, lambda _outcome: None)
 
     def _cut(self, snapshot: SnapshotId, place: "ActorFolder | None", no_place: str) -> ActorCut:
@@ -216,8 +229,9 @@ class OutsideWork:
         if told is None:
             return
         try:
+            told.cut.cancelled = threading.Event()  # that of the snapshot says nothing about its commit
             work = tell_of_commit(self._cell, told.cut)
-        except (Interruption, SystemDown):
+        except Interruption:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
             self._failed(told, error)
@@ -237,7 +251,7 @@ class OutsideWork:
             told, work = newest
             try:
                 failpoint("before_publish")
-                work()
+                run_returned(self._cell, ON_COMMIT, work)
                 failpoint("after_publish")
             except BaseException as error:  # noqa: BLE001 - a database may raise anything
                 if self._failed(told, error):
@@ -270,7 +284,7 @@ class OutsideWork:
             if why.message != self._trouble:
                 self._trouble = why.message
                 log.warning("%s. It is tried again", why.message)
-                self._say(told, why.message)
+            self._say(told, why.message)
         return False
 
     def _say(self, told: ToldCut, trouble: str) -> None:
@@ -302,7 +316,8 @@ class OutsideWork:
         now = time.monotonic()
         if self.may_end() or self._told.due or self._told.publishing or now < self._ask_at:
             return False
-        self._ask_at = now + ASK_S
+        self._asked += 1
+        self._ask_at = now + min(ASK_S * 2.0 ** (self._asked - 1), ASK_S_MAX)
         return True
 
     def shut(self) -> None:
@@ -336,4 +351,5 @@ class Beside:
                     self._runs = False
                     return
                 work = self._waiting.popleft()
-            work()
+            with survived("a function beside the handlers failed, a defect of rayshot"):
+                work()

@@ -36,7 +36,7 @@ from rayshot.runtime.coordinator.teardown import take_down
 from rayshot.runtime.door import door
 from rayshot.runtime.door.cluster import join_or_start
 from rayshot.runtime.driver.progress import wait_with_progress
-from rayshot.runtime.opening.start import check_no_actor, is_local, locate, locate_files, make_room, start
+from rayshot.runtime.opening.start import check_no_actor, identify, is_local, locate, locate_files, make_room, start
 from rayshot.runtime.wire.answers import get_answer, noticing_restart, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import some_names
@@ -177,7 +177,7 @@ def bring_back(
         if isinstance(error, Damaged):
             raise _with_way(error, view, chosen, location, fitting) from error
         raise
-    return identity
+    return identify(view.name, identity.coordinator)  # with what was said of what is outside
 
 
 def order_restore(identity: HostIdentity, order: Restoration, fit: Fit) -> None:

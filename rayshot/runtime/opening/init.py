@@ -165,8 +165,9 @@ def restore(
         outside: what is done if more is visible outside than the snapshot knows, such as rows of a sink. "refuse"
             fails, and says what is there. "again" goes on: what comes behind the snapshot is published a second time.
             "leave" touches nothing outside, for a look at an old state: no hook of a class with `on_snapshot` or
-            `on_commit` is called until the system is restored anew. This holds until the life has a snapshot of its
-            own, also if it goes back before; "leave" longer. See `rayshot help outside`.
+            `on_commit` is called until the system is restored anew, and no snapshot is taken. What is said holds for
+            the restored actors until the life has a snapshot of its own, also if it goes back before, and for actors
+            that are made anew until the system is restored again. See `rayshot help outside`.
         takeover: True takes what is outside away from a system of another storage, of which this one may be a copy.
 
     Raises:

@@ -10,7 +10,16 @@ from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.format.entries import OutsideMode
 from rayshot.log.heartbeat import check_nobody_lives
 from rayshot.log.system import find_history
-from rayshot.model.configuration import KEPT, FailureConfig, HashSeed, Loops, SnapshotConfig, Trace, draw_hash_seed
+from rayshot.model.configuration import (
+    KEPT,
+    FailureConfig,
+    HashSeed,
+    Loops,
+    SnapshotConfig,
+    Trace,
+    check_outside,
+    draw_hash_seed,
+)
 from rayshot.model.fit import ActorOptions, RenamedClasses, SkipMissing
 from rayshot.places.store import Store
 from rayshot.protocol.identity import SnapshotId
@@ -100,6 +109,7 @@ def resume(
             `rayshot.init` and `rayshot.restore`. All errors that `begin` raises.
     """
     check_arguments(name, snapshots, failure, trace, loops)
+    check_outside(outside)
     seed = draw_hash_seed(hash_seed)
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")

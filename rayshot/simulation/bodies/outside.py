@@ -5,6 +5,7 @@ then its process may have died, or another life may have begun.
 """
 
 import json
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +13,8 @@ from typing import Any
 
 from rayshot.errors import OutsideConflict, OutsideFailed, SystemDown
 from rayshot.model.calls import Interruption
-from rayshot.model.hook_calls import failed_outside, tell_of_commit, tell_of_snapshot
-from rayshot.model.hooks import HAS_ROOM, ON_COMMIT, ON_SNAPSHOT, has_outside
+from rayshot.model.hook_calls import failed_outside, run_returned, tell_of_commit, tell_of_snapshot
+from rayshot.model.hooks import HAS_ROOM, ON_COMMIT, ON_SNAPSHOT, has_hook, has_outside
 from rayshot.model.outside import ActorCut, ToldCut, ToldCuts, pack_payload
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.effects import ReportRecord
@@ -44,8 +45,8 @@ class SimulatedOutside:
         """The actor has its object."""
         user_class = type(self._cell.instance)
         self.is_there = has_outside(user_class) and not self._world.is_left
-        self.settles = self.is_there and hasattr(user_class, ON_COMMIT)
-        self._bounds = self.is_there and hasattr(user_class, HAS_ROOM)
+        self.settles = self.is_there and has_hook(user_class, ON_COMMIT)
+        self._bounds = self.is_there and has_hook(user_class, HAS_ROOM)
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -55,14 +56,19 @@ class SimulatedOutside:
             return True
         cut = self._world.cut(self._process, snapshot, self._loaded)
         told = ToldCut(snapshot, cut, is_last=self._process.is_ending)
-        given = self._outcome(ON_SNAPSHOT, lambda: tell_of_snapshot(self._cell, told.cut))
+        given = self._outcome(ON_SNAPSHOT, lambda: self._given(told.cut))
         if isinstance(given, OutsideFailed):
             del self._process.captures[snapshot]
             self._process.tell(CaptureFailed(snapshot, given.message, AbortReason.OUTSIDE_FAILED))
             return False
-        told.given = given
+        told.given, told.packed = (given, "") if callable(given) else (None, given)
         self._told.add(told)
         return True
+
+    def _given(self, cut: ActorCut) -> Any:
+        """The function that `on_snapshot` returned, or the payload, packed now as the state may change later."""
+        given = tell_of_snapshot(self._cell, cut)
+        return given if callable(given) else pack_payload(given, self._process.name)
 
     def report(self, effect: ReportRecord, content: RecordContents) -> None:
         """The snapshot is recorded: report it when the function of `on_snapshot` has ended."""
@@ -70,7 +76,7 @@ class SimulatedOutside:
         told = self._told.get(snapshot)
         if told is None:
             self._process.report_sealed(effect, content)
-        elif callable(told.given):
+        elif told.given is not None:
             self._sealing.append((told, effect, content))
             if len(self._sealing) == 1:
                 self._seal_later()
@@ -101,11 +107,12 @@ class SimulatedOutside:
 
     def _sealed(self, told: ToldCut, given: Any, content: RecordContents) -> RecordContents:
         cut = told.cut
-        payload = given() if callable(given) else given
-        packed = pack_payload(payload, self._process.name)
+        packed = told.packed
+        if given is not None:
+            packed = pack_payload(run_returned(self._cell, ON_SNAPSHOT, given), self._process.name)
         if cut.has_files and cut.place is not None:
             cut.place.seal()
-        cut.payload = payload
+        cut.payload = json.loads(packed)
         return replace(content, state=replace(content.state, payload=packed, files=cut.place))
 
     def is_sealing(self, snapshot: SnapshotId) -> bool:
@@ -145,6 +152,7 @@ class SimulatedOutside:
         """
         if (told := self._told.take_due()) is None:
             return
+        told.cut.cancelled = threading.Event()  # that of the snapshot says nothing about its commit
         work = self._outcome(ON_COMMIT, lambda: tell_of_commit(self._cell, told.cut))
         if not isinstance(work, OutsideFailed) and self._told.returned(told, work):
             self._publish_later(told)
@@ -158,7 +166,7 @@ class SimulatedOutside:
         newest = self._told.publishing
         assert newest is not None, "each function is put beside the handlers once"
         told, work = newest
-        if not isinstance(self._outcome(ON_COMMIT, work), OutsideFailed):
+        if not isinstance(self._outcome(ON_COMMIT, lambda: run_returned(self._cell, ON_COMMIT, work)), OutsideFailed):
             self._told.published(newest)
             self._process.wake()  # it may have room again, or may end
         elif self._process.alive:

@@ -1,0 +1,202 @@
+"""Hooks that are written otherwise than the page says, and what the runtime makes of them."""
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+
+import rayshot
+from rayshot.errors import ConfigError, OutsideFailed, SystemStopped
+from rayshot.model.specification import check_given
+from tests.fake.system import actor, await_life, read
+
+
+class Unspeakable(Exception):
+    def __repr__(self):
+        raise RuntimeError("it does not say")
+
+
+@rayshot.actor(capture="inline")
+class Odd:
+    """Does at each hook what the test says, and notes what it hears."""
+
+    acts: ClassVar = {}
+    heard: ClassVar = []
+
+    def __init__(self):
+        self.numbers = {"n": 0}
+
+    def add(self):
+        self.numbers["n"] += 1
+
+    def read(self):
+        return dict(self.numbers)
+
+    def on_snapshot(self, cut):
+        act = self.acts.get("on_snapshot")
+        return self.numbers if act is None else act(cut)
+
+    def on_commit(self, cut):
+        self.heard.append((dict(cut.payload or {}), cut.cancelled.is_set()))
+        act = self.acts.get("on_commit")
+        return None if act is None else act(cut)
+
+
+@rayshot.actor(capture="inline", max_concurrency=4)
+class Busy:
+    heard: ClassVar = []
+
+    async def work(self):
+        await asyncio.sleep(1)
+
+    async def read(self):
+        return True
+
+    def on_snapshot(self, cut):
+        return "a payload"
+
+    def on_commit(self, cut):
+        self.heard.append(cut.payload)
+
+
+@rayshot.actor(capture="inline")
+class Without(Odd):
+    on_snapshot = on_commit = None
+
+
+@pytest.fixture
+def odd(system):
+    Odd.acts, Odd.heard = {}, []
+    made = Odd.options(name="odd").remote()
+    read(made)
+    return made
+
+
+def test_a_payload_is_what_the_state_was_at_the_cut_whatever_the_actor_does_next(cluster, system, odd):
+    odd.add.tell()
+    read(odd)
+    taken = system.snapshot()
+    for _ in range(3):
+        odd.add.tell()
+    read(odd)
+    cluster.settle()
+    assert taken.outside["odd"].payload == {"n": 1}
+    assert Odd.heard == [({"n": 1}, False)]
+
+
+@pytest.mark.parametrize("hook", ["on_snapshot", "on_commit"])
+def test_a_coroutine_function_is_not_taken_for_one_that_has_run(cluster, system, odd, hook):
+    async def later():
+        raise AssertionError("nobody runs it")
+
+    Odd.acts[hook] = lambda _cut: later
+    if hook == "on_snapshot":
+        with pytest.raises(OutsideFailed, match="return a plain function, which runs on a thread"):
+            system.snapshot()
+    else:
+        system.snapshot()
+        cluster.settle()
+        assert "return a plain function" in system.status().outside["odd"].trouble
+
+
+def test_on_commit_that_returns_neither_a_function_nor_nothing_is_not_done(cluster, system, odd):
+    Odd.acts["on_commit"] = lambda _cut: 7
+    system.snapshot()
+    cluster.settle()
+    assert "returned int, and may return a function or nothing" in system.status().outside["odd"].trouble
+
+
+@pytest.mark.parametrize("hook", ["on_snapshot", "on_commit"])
+def test_an_error_that_cannot_be_shown_costs_no_more_than_another_one(cluster, system, odd, hook):
+    def act(_cut):
+        def work():
+            if Odd.acts:
+                raise Unspeakable
+
+        return work
+
+    Odd.acts[hook] = act
+    if hook == "on_snapshot":
+        with pytest.raises(OutsideFailed, match="raised Unspeakable"):
+            system.snapshot()
+    else:
+        system.snapshot()
+        cluster.settle()
+        assert "raised Unspeakable" in system.status().outside["odd"].trouble
+    Odd.acts.clear()
+    system.snapshot()
+    cluster.until(lambda: not system.status().outside)
+
+
+def test_the_error_of_another_system_that_is_down_costs_the_snapshot_alone(system, odd):
+    def act(_cut):
+        raise SystemStopped("another one")
+
+    Odd.acts["on_snapshot"] = act
+    with pytest.raises(OutsideFailed, match="another one"):
+        system.snapshot()
+    assert system.status().incarnation == 1
+
+
+def test_a_commit_whose_coordinator_died_is_not_told_as_cancelled(cluster, system, odd):
+    cluster.failpoints["before_announce"] = 1
+    with pytest.raises(rayshot.errors.RayshotError):
+        system.snapshot()
+    cluster.settle()
+    cluster.until(lambda: Odd.heard == [({"n": 0}, False)])
+
+
+def test_a_function_of_on_commit_hears_when_its_life_is_over(cluster, system, odd):
+    cuts = []
+
+    def act(cut):
+        cuts.append(cut)
+
+        def work():
+            raise ConnectionError("away")
+
+        return work
+
+    Odd.acts["on_commit"] = act
+    other = Odd.options(name="other").remote()
+    read(other)
+    system.snapshot()
+    cluster.until(lambda: cuts)
+    first = cuts[0]
+    cluster.die(actor(cluster, "other" if first.actor == "odd" else "odd"))
+    await_life(cluster, system, 2)
+    assert first.cancelled.is_set()
+
+
+def test_actors_with_handlers_at_once_are_told_while_their_loop_runs(cluster, system):
+    Busy.heard.clear()
+    busy = Busy.options(name="busy").remote()
+    read(busy)
+    for _ in range(3):
+        busy.work.tell()
+    system.snapshot()
+    for _ in range(3):
+        busy.work.tell()
+    system.snapshot()
+    cluster.until(lambda: Busy.heard)
+    assert {*Busy.heard} == {"a payload"}
+
+
+def test_coroutine_hooks_are_refused_where_handlers_run_at_once():
+    class Refused:
+        async def work(self):
+            """A handler."""
+
+        async def on_snapshot(self, cut):
+            """A hook."""
+
+    with pytest.raises(ConfigError, match=r"Refused\.on_snapshot is a coroutine function, and with max_concurrency=2"):
+        check_given(Refused, {"max_concurrency": 2})
+
+
+def test_a_subclass_takes_hooks_away_with_none(cluster, system):
+    without = Without.options(name="without").remote()
+    read(without)
+    assert not system.snapshot().outside
+    without.add.tell()
+    assert read(without) == {"n": 1}
