@@ -4,6 +4,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -106,10 +107,9 @@ def _class_name(cell: Cell) -> str:
 
 
 def _said(error: BaseException) -> str:
-    try:
+    with suppress(Exception):  # it is the user's code too
         return repr(error)
-    except Exception:  # noqa: BLE001 - it is the user's code too
-        return type(error).__name__
+    return type(error).__name__
 
 
 def _place(error: BaseException) -> str:

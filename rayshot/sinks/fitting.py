@@ -1,6 +1,6 @@
 """Rows as an Arrow table of the schema that a resource has."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ def _fitted(rows: "Rows", schema: pa.Schema) -> pa.Table:
     names = set(schema.names)
     if isinstance(rows, list):
         unknown = set() if all(map(names.issuperset, rows)) else set().union(*rows) - names
-        table = pa.Table.from_pylist(rows, schema=schema)
+        table = pa.Table.from_arrays([_column(rows, field) for field in schema], schema=schema)
     elif unknown := names ^ set(rows.column_names):
         table = rows
     else:
@@ -44,3 +44,17 @@ def _fitted(rows: "Rows", schema: pa.Schema) -> pa.Table:
         if not field.nullable and table[field.name].null_count:
             raise ValueError(f"field {field.name!r} may not be null")
     return table
+
+
+def _column(rows: "list[dict[str, Any]]", field: pa.Field) -> pa.Array:
+    """The values of one name. Arrow would cut a real number to an integer of its column."""
+    values = [row.get(field.name) for row in rows]
+    if pa.types.is_integer(field.type):
+        values = [_whole(value) if isinstance(value, float) else value for value in values]
+    return pa.array(values, field.type)
+
+
+def _whole(value: float) -> int:
+    if not value.is_integer():
+        raise ValueError(f"{value!r} is not a whole number")
+    return int(value)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rayshot.errors import SinkAhead, SinkBehind
+from rayshot.inert.inert_object import short_repr
 from rayshot.sinks.backend import Backend, Held
 from rayshot.sinks.publisher import Publisher
 
@@ -74,14 +75,24 @@ class Sink:
             TypeError: they are neither, or of another kind or schema than the rows before; nothing was added.
         """
         kind = "dicts" if isinstance(rows, list) else getattr(rows, "schema", None)
-        if kind is None:
+        if kind is None or type(rows).__module__.partition(".")[0] not in ("builtins", "pyarrow"):
             raise TypeError(f"a sink takes a list of dicts or an Arrow table, not {type(rows).__name__}")
         if self.open and kind != (before := getattr(self.open[0], "schema", "dicts")):
             raise TypeError(f"rows of one snapshot are of one kind: {before} came before, and now {kind}")
         if isinstance(rows, list):
+            self._check_keys(rows)
             self.open += rows
         elif len(rows):
             self.open.append(rows)
+
+    def _check_keys(self, rows: list[Any]) -> None:
+        """A batch that no place takes must not become durable."""
+        first = next(iter(self.open or rows), None)
+        keys = first.keys() if isinstance(first, dict) else None
+        for row in rows:
+            if not (isinstance(row, dict) and row and row.keys() == keys):
+                wanted = f"a dict with the keys {', '.join(map(str, keys))}" if keys else "a dict that is not empty"
+                raise TypeError(f"each row of a snapshot is {wanted}: this is {short_repr(row)}")
 
     def on_snapshot(self, cut: "ActorCut") -> dict[str, Any] | Callable[[], dict[str, Any]]:
         """Seal what is open. The payload has `sequence`, `line`, and how many `batches` and `rows` are sealed.
@@ -96,8 +107,9 @@ class Sink:
         for sequence in [one for one in self.sealed if one <= publisher.published]:
             del self.sealed[sequence]
         if self.open:
+            rows_now = _together(self.open)  # it may fail, and then nothing is sealed
             self.sequence += 1
-            self.sealed[self.sequence], self.open = _together(self.open), []
+            self.sealed[self.sequence], self.open = rows_now, []
             self.lines[self.sequence] = mine
         self.lines = {one: line for one, line in self.lines.items() if one >= self._visible}
         rows = sum(map(len, self.sealed.values()))

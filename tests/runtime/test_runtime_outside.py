@@ -212,7 +212,7 @@ def test_files_go_below_a_root_of_their_own_and_come_back_from_there(new_system,
     trainer.step.tell()
     taken = system.snapshot()
     (entry,) = taken.manifest.actors
-    assert entry.outside.root.startswith(str(tmp_path / "ckpt"))
+    assert f"{tmp_path}/ckpt/" in entry.outside.root
     assert len(list((tmp_path / "ckpt").rglob("shard"))) == 1
     kill(system, "trainer")
     until_it_runs(system)

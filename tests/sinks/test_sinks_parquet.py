@@ -130,6 +130,7 @@ def test_a_numbered_file_of_another_program_is_not_taken_for_ours(folder: Folder
     [
         ([{"n": 1}, {"n": "x"}], 1, "x"),
         ([{"n": 1}, {"n": 2**63}], 1, "too large|overflow|int"),
+        ([{"n": 1}, {"n": 1.5}], 1, "1.5 is not a whole number"),
         ([{"n": 1}, {"person": "ann"}], 1, "field 'n' may not be null"),
         ([{"n": 1}, {"n": 2, "more": 3}], 1, "field 'more' is in the rows or in the schema"),
         (pa.table({"n": [1, None], "person": ["a", "b"]}), 1, "field 'n' may not be null"),

@@ -1,5 +1,6 @@
 import pickle
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -469,15 +470,16 @@ class TestRows:
 
     def test_no_rows_are_no_batch(self, table):
         life = Life(ToTable())
-        life.sink.write([])
-        life.sink.write(pa.table({"n": pa.array([], pa.int64())}))
+        for nothing in ([], pa.table({"n": pa.array([], pa.int64())})):
+            life.sink.write(nothing)
         assert life.record()[1]["sequence"] == 0
 
     @pytest.mark.parametrize(
         ("first", "then", "words"),
         [
             (None, ({"n": 1},), "a list of dicts or an Arrow table, not tuple"),
-            (None, {"n": 1}, "not dict"),
+            (None, [{"n": 1}, {"m": 1}], "a dict with the keys n: this is {'m': 1}"),
+            (None, pl.DataFrame({"n": [1]}), "not DataFrame"),
             (numbers(1), pa.table({"n": [1]}), "dicts came before, and now n: int64"),
             (pa.table({"n": [1]}), numbers(1), "n: int64 came before, and now dicts"),
             (pa.table({"n": [1]}), pa.table({"n": ["1"]}), "n: int64 came before, and now n: string"),

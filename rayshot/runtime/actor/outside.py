@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -85,18 +86,20 @@ class OutsideWork:
         told = ToldCut(snapshot, self._cut(snapshot, self._folder(snapshot), PLAIN), is_last=self._runner.ending)
         with self._runner.lock:
             self._told.add(told)  # now, as the snapshot may end while the hook runs
-        try:
+        with ExitStack() as failed:
+            failed.callback(self._drop, snapshot)
             given = tell_of_snapshot(self._cell, told.cut)
             packed = "" if callable(given) else pack_payload(given, self._runner.name)  # the state may change later
-        except BaseException:
-            with self._runner.lock:
-                self._told.drop(snapshot)
-            raise
+            failed.pop_all()
         failpoint("after_on_snapshot")
         with self._runner.lock:
             told.given, told.packed = given if callable(given) else None, packed
             if snapshot not in self._runner.participant.open_snapshots:
                 self.forget(snapshot)
+
+    def _drop(self, snapshot: SnapshotId) -> None:
+        with self._runner.lock:
+            self._told.drop(snapshot)
 
     def seal(self, snapshot: SnapshotId, done: Callable[[Outside | OutsideError], None]) -> None:
         """The snapshot is recorded: call `done` with what the manifest gets, from a thread and without the lock."""
