@@ -24,7 +24,8 @@ from rayshot.sinks.sql import Sql
 
 LINES, PEOPLE, BURST = 10_000, 40, 50
 TABLE = "CREATE TABLE IF NOT EXISTS visits (visit BIGINT, person VARCHAR(20), seconds BIGINT, average_s FLOAT)"
-Row = tuple[int, str, int, float]
+Row = tuple[object, ...]
+"""Visit, person, seconds, and the average of the person until then."""
 
 
 def write_log(path: Path, lines: int = LINES) -> None:
@@ -60,7 +61,7 @@ class Reader:
 class Dwell:
     """Makes a row of each visit, with the average of the person so far."""
 
-    def __init__(self, table: rayshot.ActorHandle) -> None:
+    def __init__(self, table: rayshot.ActorHandle | None) -> None:
         self.table, self.visits = table, 0
         self.since: dict[str, int] = {}
         self.stayed: dict[str, list[int]] = {}
@@ -68,6 +69,7 @@ class Dwell:
     def take(self, lines: str) -> None:
         """Take some lines in, and send the visits that end with them."""
         if rows := [row for line in lines.splitlines() if (row := self.ended(*line.split(",")))]:
+            assert self.table is not None, "only a plain object has none"
             self.table.write.tell(rows)
 
     def ended(self, second: str, person: str, what: str) -> dict[str, object] | None:

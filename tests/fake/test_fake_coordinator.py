@@ -263,7 +263,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     system, waiting, token = asked_to_begin
     snapshot, sent, received = SnapshotId(1, "alice", 9), {"alice": 1}, {"alice": 5}
     record = Record(snapshot, "alice", True, sent, transported=sent, released=sent, received=received, arrived=received)
-    coordinator(cluster).run.instance._life.runner._take([Arrived(record, 0.0, 0, b"")])
+    coordinator(cluster).run.instance._life.runner._take([Arrived(record, 0.0, 0, None, False, b"")])
     door.get(system._identity.coordinator.announce.remote(snapshot, "alice", 9, token))
     with pytest.raises(SnapshotAborted, match=r"inconsistent.*5 received, 5 arrived, 1 sent"):
         door.get(waiting)

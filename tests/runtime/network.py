@@ -95,7 +95,7 @@ class Coordinator:
         self.tell(SnapshotWanted(mode))
 
     def take(self, head, body):
-        record, _, _ = unpack_head(head)
+        record, *_ = unpack_head(head)
         self.bodies.setdefault(record.snapshot, {})[record.process] = unpack_body(body)
         self.tell(RecordArrived(record))
 

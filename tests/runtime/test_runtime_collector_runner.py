@@ -44,7 +44,7 @@ class NoMembers:
 class SlowCommitter:
     """Writes a snapshot when `answer` is set; `refuses` is the error with which it does not."""
 
-    incarnation, epoch = 1, SimpleNamespace(position=0)
+    incarnation, epoch, is_look = 1, SimpleNamespace(position=0), False
 
     def __init__(self):
         self.begun, self.answer = threading.Semaphore(0), threading.Event()

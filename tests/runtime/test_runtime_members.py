@@ -127,7 +127,7 @@ def test_a_record_that_comes_in_while_shares_are_made_spoils_nothing():
 def test_a_record_that_is_brought_twice_is_counted_once():
     gathered, record = Gathered(), Record(SnapshotId(1, "alice", 1), "alice")
     for _ in range(2):
-        gathered.add(Arrived(record, 0.5, 100, b"body"))
+        gathered.add(Arrived(record, 0.5, 100, None, False, b"body"))
     assert gathered.bodies == {"alice": b"body"}
     assert gathered.stats() == {"hold_max_s": 0.5, "hold_mean_s": 0.5, "state_bytes": 100}
 

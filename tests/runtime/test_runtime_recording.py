@@ -32,7 +32,7 @@ SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
 def test_what_a_child_spilled_just_before_its_snapshot_was_given_up_is_removed(tmp_path):
     process = Process()
-    recording = Recording(process.runner, process, Mock(), Outcomes(process.lock), Mock(), Mock())
+    recording = Recording(process.runner, process, Mock(), Outcomes(process.lock), Mock(), Mock(), Mock())
     process.runner.employ(process, recording)
     spill = tmp_path / "spill"
     spill.write_bytes(b"state")
@@ -174,6 +174,7 @@ def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it():
         "is_there": None,
         "concluding": None,
         "tracing": None,
+        "outside": SimpleNamespace(is_due=False),
     }
     parts |= {"name": "alice", "identity": SimpleNamespace(cautions={}, loops="kept")}
     parts["cell"] = SimpleNamespace(open_calls=[], parking=SimpleNamespace())
