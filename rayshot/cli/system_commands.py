@@ -209,7 +209,7 @@ def _take(
                 "seconds": round(time.monotonic() - began, 3),
                 "bytes": figures["bytes"],
                 "in_flight": figures["in_flight"],
-                "unsettled": list(committed.unsettled),
+                **({"unsettled": [*committed.unsettled]} if final else {}),
             }
             if final:
                 reached.shutdown()
@@ -245,11 +245,8 @@ def _say(document: dict[str, Any], *, as_json: bool) -> str:
     if "bytes" not in document:
         return f"stopped {document['system']} without a savepoint"
     label = f"  {words.printable(document['label'])}" if document["label"] else ""
-    late = (
-        f"\nnot done yet outside by {', '.join(document['unsettled'])}: a restore does it"
-        if document["unsettled"]
-        else ""
-    )
+    behind = document.get("unsettled", ())
+    late = f"\nnot done yet outside by {', '.join(behind)}: a restore does it" if behind else ""
     return (
         f"{document['snapshot']}{label}  position {document['position']:,}  {words.size(document['bytes'])}  "
         f"{document['in_flight']:,} in flight  {document['seconds']:.2f} s{late}"
