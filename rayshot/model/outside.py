@@ -125,11 +125,12 @@ class ToldCuts:
     Nothing is called here, and no thread is: the runtime and the simulator both go by it. A commit implies all earlier
     ones of the actor, so only the newest one is due, and only the newest function of `on_commit` runs. `due` is the
     commit of which `on_commit` is to be told. `publishing` is the newest commit with something to do, and the function
-    that does it.
+    that does it. `owed` are the commits from which something is still to follow, oldest first; of many the newest.
     """
 
     def __init__(self) -> None:
         self.due: ToldCut | None = None
+        self.owed: list[ToldCut] = []
         self.publishing: tuple[ToldCut, Work] | None = None
         self._told: dict[SnapshotId, ToldCut] = {}
         self._settled: ToldCut | None = None
@@ -161,8 +162,19 @@ class ToldCuts:
             return False
         for older in (*takewhile(lambda one: one != snapshot, tuple(self._told)), snapshot):
             del self._told[older]
-        self.due = told
+        self.owe(told)
         return True
+
+    def owe(self, told: ToldCut) -> None:
+        """The snapshot is durable, or the actor goes on from it."""
+        self.due = told
+        if told not in self.owed:
+            self.owed.append(told)
+            del self.owed[1:-TOLD_MAX]
+
+    def failed(self, told: ToldCut) -> None:
+        """`on_commit` of this snapshot raised: it is due again, unless a newer one is."""
+        self.due = self.due or told
 
     def take_due(self) -> ToldCut | None:
         """The commit of which `on_commit` is told now, if one is due."""
@@ -180,14 +192,19 @@ class ToldCuts:
         elif self.publishing is not None:
             self.publishing = told, self.publishing[1]
         else:
-            self._settled = told
+            self._settle(told)
         return callable(work) and not runs
 
     def published(self, done: tuple[ToldCut, Work]) -> None:
         """This function has succeeded. A newer one may have come meanwhile."""
-        self._settled = done[0]
+        self._settle(done[0])
         if self.publishing is done:
             self.publishing = None
+
+    def _settle(self, told: ToldCut) -> None:
+        self._settled = told
+        if told in self.owed:
+            del self.owed[: self.owed.index(told) + 1]
 
     @property
     def is_over(self) -> bool:

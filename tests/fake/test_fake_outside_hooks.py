@@ -1,6 +1,7 @@
 """Hooks that are written otherwise than the page says, and what the runtime makes of them."""
 
 import asyncio
+from itertools import pairwise
 from typing import ClassVar
 
 import pytest
@@ -45,6 +46,7 @@ class Odd:
 @rayshot.actor(capture="inline", max_concurrency=4)
 class Busy:
     heard: ClassVar = []
+    failures = 0
 
     async def work(self):
         await asyncio.sleep(1)
@@ -56,6 +58,9 @@ class Busy:
         return "a payload"
 
     def on_commit(self, cut):
+        if type(self).failures:
+            type(self).failures -= 1
+            raise ConnectionError("away")
         self.heard.append(cut.payload)
 
 
@@ -200,3 +205,61 @@ def test_a_subclass_takes_hooks_away_with_none(cluster, system):
     assert not system.snapshot().outside
     without.add.tell()
     assert read(without) == {"n": 1}
+
+
+def failing(cluster, where):
+    """`on_commit`, or its function, raises until it is cleared; returns when each was called."""
+    at = []
+
+    def fail(_cut=None):
+        at.append(cluster.schedule.now_s)
+        if Odd.acts:
+            raise ConnectionError("away")
+
+    Odd.acts["on_commit"] = fail if where == "on_commit" else lambda _cut: fail
+    return at
+
+
+@pytest.mark.parametrize("where", ["on_commit", "its function"])
+def test_on_commit_that_raises_is_called_again_with_longer_pauses_though_nothing_else_happens(
+    cluster, system, odd, where
+):
+    at = failing(cluster, where)
+    system.snapshot()
+    cluster.schedule.pass_s(100.0)
+    assert [round(later - before, 1) for before, later in pairwise(at)] == [0.1, 0.5, 1.0, 5.0, 30.0, 30.0, 30.0]
+    assert "away" in system.status().outside["odd"].trouble
+    Odd.acts.clear()
+    cluster.schedule.pass_s(30.0)
+    assert not system.status().outside
+
+
+@pytest.mark.parametrize("where", ["on_commit", "its function"])
+def test_a_newer_commit_is_tried_at_once_and_begins_with_short_pauses(cluster, system, odd, where):
+    at = failing(cluster, where)
+    system.snapshot()
+    cluster.schedule.pass_s(50.0)
+    at.clear()
+    system.snapshot()
+    cluster.schedule.pass_s(0.2)
+    assert len(at) == 2
+
+
+def test_a_stop_waits_for_on_commit_that_raises_and_tries_it_every_five_seconds(cluster, system, odd):
+    failing(cluster, "on_commit")
+    cluster.schedule.at(cluster.schedule.now_s + 20.0, Odd.acts.clear)
+    began_s = cluster.schedule.now_s
+    system.stop_with_savepoint("end")
+    assert 20.0 <= cluster.schedule.now_s - began_s <= 25.0
+
+
+def test_on_commit_is_called_again_between_the_handlers_of_a_busy_actor(cluster, system):
+    busy = Busy.options(name="busy").remote()
+    read(busy)
+    Busy.heard.clear()
+    Busy.failures = 3
+    system.snapshot()
+    for _ in range(100):
+        busy.work.tell()
+        cluster.schedule.pass_s(0.3)
+    assert Busy.heard == ["a payload"]

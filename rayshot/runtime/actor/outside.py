@@ -22,7 +22,7 @@ from rayshot.model.calls import Interruption
 from rayshot.model.cell import Cell
 from rayshot.model.hook_calls import failed_outside, run_returned, tell_of_commit, tell_of_snapshot
 from rayshot.model.hooks import HAS_ROOM, HOOKS_S, ON_COMMIT, ON_SNAPSHOT, has_hook, has_outside
-from rayshot.model.outside import ActorCut, FencingToken, ToldCut, ToldCuts, pack_payload
+from rayshot.model.outside import ActorCut, FencingToken, ToldCut, ToldCuts, Work, pack_payload
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door.failpoints import failpoint
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 OutsideError: TypeAlias = OutsideFailed | OutsideConflict
 PAUSES_S = (0.1, 0.5, 1.0, 5.0, 30.0)
-"""Behind each failure of a function of `on_commit` it waits so long; behind further ones as long as behind the last."""
+"""`on_commit`, and its function, wait so long behind each failure, and behind further ones as long as behind the last.
+A newer commit is tried at once."""
 STOPPING_S = 5.0
 """A pause is no longer than this while the actors stand still, as a stop may wait."""
 PLAIN = (
@@ -61,7 +62,8 @@ class OutsideWork:
         self._terms, self._is_loaded = runner.identity.outside, False
         self._told = ToldCuts()
         self._trouble = ""
-        self._over = threading.Event()
+        self._failures, self._again_at = 0, 0.0
+        self._over, self._news = threading.Event(), threading.Event()
         self._beside = Beside(f"rayshot-{runner.name}-snapshot"), Beside(f"rayshot-{runner.name}-commit")
         self._ask_at, self._asked = 0.0, 0
 
@@ -205,12 +207,13 @@ class OutsideWork:
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
         if self.back is not None and (self.is_there or self._lost_hooks):
-            self._told.due = self.back
+            self._told.owe(self.back)
             self._wake()
 
     def committed(self, snapshot: SnapshotId) -> None:
         """The snapshot is durable, and advances."""
         if self.settles and self._told.committed(snapshot):
+            self._failures, self._again_at = 0, 0.0
             self._wake()
 
     def _wake(self) -> None:
@@ -220,12 +223,16 @@ class OutsideWork:
     @property
     def is_due(self) -> bool:
         """Whether `on_commit` is to be called."""
-        return self._told.due is not None and not self._runner.loading
+        return (due_at := self.due_at()) is not None and time.monotonic() >= due_at
+
+    def due_at(self) -> float | None:
+        """When `on_commit` is to be called, by time.monotonic; None if no commit is due."""
+        return None if self._told.due is None or self._runner.loading else self._again_at
 
     def tell_of_commit(self) -> None:
         """Call `on_commit` for the newest snapshot that is due. On the worker, between two handlers, without the lock.
 
-        If it raises, it is called again with the next commit; an OutsideConflict stops the system.
+        If it raises, it is called again; an OutsideConflict stops the system.
         """
         with self._runner.lock:
             told = self._told.take_due()
@@ -237,20 +244,26 @@ class OutsideWork:
         except Interruption:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
-            self._failed(told, error)
+            if not self._failed(told, error):
+                with self._runner.lock:
+                    self._told.failed(told)
+                    if self._told.due is told:
+                        self._failures += 1
+                        self._again_at = time.monotonic() + self._pause_s(self._failures)
             return
         failpoint("after_on_commit")
         with self._runner.lock:
             starts, is_settled = self._told.returned(told, work), self._told.publishing is None
             if is_settled:
                 self._settled(told)
+        self._news.set()
         if starts:
             self._beside[1].put(self._publish)
 
     def _publish(self) -> None:
         """Run the newest function of `on_commit`, again and again until one succeeds or the life is over."""
-        failures = 0
-        while (newest := self._told.publishing) is not None and not self._over.is_set():
+        failures, failed = 0, None
+        while (newest := self._newest()) is not None and not self._over.is_set():
             told, work = newest
             try:
                 failpoint("before_publish")
@@ -259,15 +272,21 @@ class OutsideWork:
             except BaseException as error:  # noqa: BLE001 - a database may raise anything
                 if self._failed(told, error):
                     return
-                pause_s = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
-                self._over.wait(min(pause_s, STOPPING_S) if self._runner.participant.paused else pause_s)
-                failures += 1
+                failures, failed = failures + 1 if newest is failed else 1, newest
+                self._news.wait(self._pause_s(failures))
                 continue
-            failures = 0
             with self._runner.lock:
                 self._told.published(newest)
                 if not self._over.is_set():
                     self._settled(told)
+
+    def _newest(self) -> tuple[ToldCut, Work] | None:
+        self._news.clear()  # first: what comes from now on ends the next pause
+        return self._told.publishing
+
+    def _pause_s(self, failures: int) -> float:
+        pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1]
+        return min(pause_s, STOPPING_S) if self._runner.participant.paused else pause_s
 
     def _settled(self, told: ToldCut) -> None:
         """All is done that follows from this commit."""
@@ -326,6 +345,7 @@ class OutsideWork:
     def shut(self) -> None:
         """This life is over: what runs beside the handlers is not tried again."""
         self._over.set()
+        self._news.set()
         self._told.cancel()
 
 

@@ -32,6 +32,9 @@ from rayshot.runtime.wire.dropped_handles import Dropped
 from rayshot.runtime.wire.host_identity import ActorOffer, Ending, HostIdentity, Stop
 from rayshot.runtime.wire.packets import PacketAnswer
 
+UNREADY_AT_END_S = 30.0
+"""An actor that ends waits so many seconds for objects that it sent to get ready."""
+
 
 class Waits(Protocol):
     """How a handler waits; see `suspension`."""
@@ -92,6 +95,7 @@ class ActorProcess:
         self.suspension: Waits
         """Set by the worker, on whose thread handlers wait."""
         self.failure: str | None = None
+        self._ending_since: float | None = None
         self._children: list[str] = []
         self._handles: dict[str, ActorHandle] = {}
         self._dropped = Dropped(self._end_dropped)
@@ -345,6 +349,19 @@ class ActorProcess:
         if not self.runner.leaving:
             self.runner.leaving = True
             self.identity.coordinator.leaving.remote(self.name, self.identity.incarnation)
+
+    def give_up_unready(self) -> None:
+        """Give up sent messages that wait for objects: they delay this actor's end for UNREADY_AT_END_S at most.
+
+        Call under the lock.
+        """
+        assert self.runner.lock.locked()
+        now = time.monotonic()
+        self._ending_since = self._ending_since or now
+        if now - self._ending_since > UNREADY_AT_END_S:
+            why = ActorExited(f"actor {self.name!r} ended before an object was there that it had sent")
+            for channel in self.channels.out.values():
+                channel.give_up_unready(why)
 
     def fail(self, detail: str) -> None:
         """This actor has failed: the whole system stops. If the coordinator dies now, its successor asks."""

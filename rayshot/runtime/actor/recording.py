@@ -183,7 +183,7 @@ class Recording:
     @property
     def is_due(self) -> bool:
         """Whether something is to be done here as soon as no handler runs."""
-        return bool(self.requested or self.pauses or self.next_capture() is not None)
+        return bool(self.requested or self.pauses or self._outside.is_due or self.next_capture() is not None)
 
     @property
     def needs_messages(self) -> bool:

@@ -32,11 +32,14 @@ from rayshot.runtime.wire.actor_errors import ActorExited
 if TYPE_CHECKING:
     import msgpack
 
-UNREADY_AT_END_S = 30.0
-"""An actor that ends waits so many seconds for objects that it sent to get ready."""
 NOTHING = Frame(0, 0, b"")
 log = logging.getLogger("rayshot")
 T = TypeVar("T")
+
+
+def _seconds_until(*times: float | None) -> float | None:
+    due = [when for when in times if when is not None]
+    return max(0.0, min(due) - time.monotonic()) if due else None
 
 
 class Worker:
@@ -47,7 +50,6 @@ class Worker:
 
     def __init__(self, process: ActorProcess) -> None:
         self.handling: list[Any] | None = None
-        self._ending_since: float | None = None
         self._process = process
         self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
         self._concluding, self._outside = process.concluding, process.outside
@@ -192,6 +194,8 @@ class Worker:
         Both are called under the lock. Unless `is_between`, handlers run: what waits for their end is left.
         """
         runner, recording, concluding = self._runner, self._recording, self._concluding
+        if self._outside.is_due:
+            runner.interrupted = True
         if is_between and runner.interrupted:
             self._between_handlers()
         elif is_between and recording.captures:  # an aligned snapshot, which may be aligned by now
@@ -227,9 +231,8 @@ class Worker:
         looks = self._cell.gatherings or self._outside.is_full or any(loop.question is not None for loop in loops)
         passes = () if self._runner.held or self._runner.loading else [loop.due for loop in loops]
         look = time.monotonic() + LOOK_S if looks else None
-        times = timer, self._recording.deliveries.next_deadline(), held_until, look, *passes
-        due = [when for when in times if when is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        due = None if self._runner.interrupted else self._outside.due_at()  # otherwise it waits for handlers
+        return _seconds_until(timer, self._recording.deliveries.next_deadline(), held_until, look, due, *passes)
 
     def _fire_timers(self) -> None:
         process, runner = self._process, self._runner
@@ -440,8 +443,7 @@ class Worker:
                     self._channels.draining = False
                     return
                 if recording.next_capture() is None and not recording.requested and not self._outside.is_due:
-                    deadline = recording.deliveries.next_deadline()
-                    runner.wake.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                    runner.wake.wait(_seconds_until(recording.deliveries.next_deadline(), self._outside.due_at()))
 
     def _end(self) -> None:
         """Leave the system once everything sent has arrived and no snapshot is open here."""
@@ -455,7 +457,7 @@ class Worker:
                 process.wait_for_ends()
                 if runner.held:
                     self._concluding.rests()
-                self._give_up_unready()
+                process.give_up_unready()
                 runner.wake.wait(0.01)
                 return
             runner.handle(EndRequested(sent, self._channels.mailbox.received()))
@@ -464,19 +466,6 @@ class Worker:
     def _end_owed(self) -> None:
         with suppress(SystemDown):  # a stop can come at any time
             self._cell.owed.end()
-
-    def _give_up_unready(self) -> None:
-        """Give up sent messages that wait for objects: they delay this actor's end for UNREADY_AT_END_S at most.
-
-        Call under the lock.
-        """
-        assert self._runner.lock.locked()
-        now = time.monotonic()
-        self._ending_since = self._ending_since or now
-        if now - self._ending_since > UNREADY_AT_END_S:
-            why = ActorExited(f"actor {self._process.name!r} ended before an object was there that it had sent")
-            for channel in self._channels.out.values():
-                channel.give_up_unready(why)
 
     def failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
         """The handler of this message has raised."""

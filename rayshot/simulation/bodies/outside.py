@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rayshot.errors import OutsideConflict, OutsideFailed, SystemDown
@@ -138,7 +139,7 @@ class SimulatedOutside:
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
         if self.settles and self.back is not None and self._loaded is not None:
-            self._told.due = ToldCut(self._loaded, self.back)
+            self._told.owe(ToldCut(self._loaded, self.back))
 
     def committed(self, snapshot: SnapshotId) -> None:
         """The snapshot is durable, and advances."""
@@ -148,14 +149,20 @@ class SimulatedOutside:
     def tell_of_commit(self) -> None:
         """Call `on_commit` for the newest snapshot that is due, if there is one. Between two handlers.
 
-        If it raises, it is called again with the next commit.
+        If it raises, it is called again, later.
         """
         if (told := self._told.take_due()) is None:
             return
         told.cut.cancelled = threading.Event()  # that of the snapshot says nothing about its commit
         work = self._outcome(ON_COMMIT, lambda: tell_of_commit(self._cell, told.cut))
-        if not isinstance(work, OutsideFailed) and self._told.returned(told, work):
+        if isinstance(work, OutsideFailed):
+            self._world.beside(self._process, f"{ON_COMMIT} of {told.cut.snapshot} again", partial(self._again, told))
+        elif self._told.returned(told, work):
             self._publish_later(told)
+
+    def _again(self, told: ToldCut) -> None:
+        self._told.failed(told)
+        self._process.wake()
 
     def _publish_later(self, told: ToldCut) -> None:
         what = f"what {ON_COMMIT} of {told.cut.snapshot} returned"
