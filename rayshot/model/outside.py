@@ -107,7 +107,7 @@ class ToldCut:
     `packed` is the payload that it returned instead.
 
     `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run. `since` when
-    it runs, by time.monotonic; None while it does not.
+    it runs, by time.monotonic; None while it does not. `due_since`: when its commit was known, by time.monotonic.
     """
 
     snapshot: SnapshotId
@@ -117,6 +117,7 @@ class ToldCut:
     is_last: bool = False
     is_sealed: bool = False
     since: float | None = None
+    due_since: float = 0.0
 
 
 class ToldCuts:

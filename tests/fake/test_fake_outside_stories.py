@@ -2,6 +2,7 @@
 
 import pytest
 
+import rayshot
 from rayshot.errors import (
     ConfigError,
     OutsideConflict,
@@ -408,3 +409,59 @@ def test_rows_of_a_snapshot_that_does_not_advance_stay_hidden_until_one_that_doe
     system.snapshot()
     cluster.settle()
     assert sorted(rows(world)) == ["a", "b"]
+
+
+# Takeovers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_coordinator_learns_who_is_behind_since_when_and_why(cluster, system, world, writer):
+    world.errors["publish"] = OSError("the table is away")
+    write(writer, "a")
+    first = system.snapshot().id
+    cluster.schedule.pass_s(40.0)
+    system.snapshot()
+    cluster.die(coordinator(cluster))
+    cluster.schedule.pass_s(20.0)
+    behind = system.status().outside["writer"]
+    assert (behind.snapshot, behind.seconds >= 60.0, "is away" in behind.trouble) == (first, True, True)
+    world.errors.clear()
+    cluster.schedule.pass_s(30.0)
+    assert dict(system.status().outside) == {}
+
+
+def test_a_new_coordinator_owes_the_commit_that_the_old_one_did_not_tell(cluster, system, world, writer):
+    world.errors["publish"] = OSError("the table is away")
+    write(writer, "a")
+    cluster.failpoints["after_commit"] = 1
+    with pytest.raises(SnapshotAborted):
+        system.snapshot()
+    cluster.schedule.pass_s(20.0)
+    assert "is away" in system.status().outside["writer"].trouble
+    world.errors.clear()
+    cluster.schedule.pass_s(30.0)
+    assert (rows(world), dict(system.status().outside)) == (["a"], {})
+
+
+@rayshot.actor(capture="inline")
+class Engine(Neighbour):
+    """Something outside from which nothing follows."""
+
+    def on_snapshot(self, cut):
+        return 1
+
+
+def test_a_stop_whose_coordinator_died_names_nobody_whose_class_has_nothing_to_do(cluster, system, world, writer):
+    read(Engine.options(name="engine").remote())
+    write(writer, "a")
+    cluster.failpoints["after_commit"] = 1
+    with pytest.raises(SystemStopped, match="may not be done yet by writer: a restore"):
+        system.stop_with_savepoint("end")
+
+
+def test_a_stop_whose_coordinator_died_behind_all_that_follows_names_nobody(cluster, system, world, writer):
+    write(writer, "a")
+    cluster.failpoints["before_announce"] = 1
+    with pytest.raises(SystemStopped) as stopped:
+        system.stop_with_savepoint("end")
+    assert rows(world) == ["a"]
+    assert "may not be done yet" not in str(stopped.value)

@@ -255,7 +255,7 @@ def test_the_hosts_of_a_life_that_went_back_are_watched_once_all_are_loaded():
 
 
 def test_a_new_coordinator_counts_on_from_the_snapshots_of_which_the_storage_knows_more_than_the_actors():
-    answer = Abandoned("near", True, False, (), frozenset(), 3, (), None, None, {})
+    answer = Abandoned("near", True, False, (), frozenset(), 3, (), None, None, {}, None)
     known = SimpleNamespace(
         roster=SimpleNamespace(all=lambda: {"alice": "rayshot/bank/1/actor/alice"}),
         find=lambda _stop, _joined: {"alice": answer},

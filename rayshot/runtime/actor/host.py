@@ -477,6 +477,7 @@ class Host(Answering):
                 process.recording.end,
                 process.failure,
                 self._options,
+                process.outside.still_due(),
             )
 
     @door.method("watch")

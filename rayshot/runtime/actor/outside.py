@@ -27,6 +27,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.door.failpoints import failpoint
 from rayshot.runtime.door.survived_errors import survived
+from rayshot.runtime.wire.host_identity import OutsideDue
 
 if TYPE_CHECKING:
     from rayshot.snapshots.outside import ActorFolder
@@ -207,6 +208,7 @@ class OutsideWork:
     def resumed(self) -> None:
         """All actors are loaded: the snapshot from which this one goes on counts as committed."""
         if self.back is not None and (self.is_there or self._lost_hooks):
+            self.back.due_since = self.back.due_since or time.monotonic()
             self._told.owe(self.back)
             self._wake()
 
@@ -214,7 +216,17 @@ class OutsideWork:
         """The snapshot is durable, and advances."""
         if self.settles and self._told.committed(snapshot):
             self._failures, self._again_at = 0, 0.0
+            self._told.owed[-1].due_since = time.monotonic()
             self._wake()
+
+    def still_due(self) -> OutsideDue | None:
+        """What follows from commits and is not done; None if nothing ever does."""
+        if not self.settles:
+            return None
+        owed = [self.back] if self._runner.loading and self.back is not None else self._told.owed
+        now, told = time.monotonic(), tuple(one.snapshot for one in self._told.all())
+        since = {one.snapshot: now - (one.due_since or now) for one in owed}
+        return OutsideDue(told, since, self._trouble)
 
     def _wake(self) -> None:
         self._runner.interrupted = True

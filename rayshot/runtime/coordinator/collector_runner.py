@@ -423,15 +423,15 @@ class CollectorRunner:
         with self.lock:
             self.committed = record
             self._fruitless = 0 if record.advances else self._fruitless + 1
-            if record.advances:
-                self.news.committed(record.snapshot, gathered.settling)
+            is_final = pending.request.order.final
+            self.news.committed(record, gathered.settling, is_final=is_final)
             self._early = max(0, self._early - 1)
             self._life.stored(holds)
-            if is_final := pending.request.order.final:
+            if is_final:
                 pending.deadline = max(pending.deadline, time.monotonic() + SETTLE_S)
             else:
                 self.handle(SnapshotStored(cut.snapshot))
-        unsettled = self.news.await_settled() if is_final else ()
+        unsettled = self.news.await_settled(SETTLE_S if record.advances else 0.0) if is_final else ()
         if is_final:  # until now the actors stand still
             self.handle(SnapshotStored(cut.snapshot))
         self._life.committed(holds)

@@ -11,13 +11,17 @@ from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.members import Members
 from rayshot.runtime.coordinator.system_lock import SystemLock
+from rayshot.runtime.wire.host_identity import Abandoned
 
 if TYPE_CHECKING:
+    from rayshot.log.records import CommitRecord
     from rayshot.runtime.coordinator.committer import Committer
 
 log = logging.getLogger("rayshot")
 SETTLE_S = 60.0
 """A stop waits so many seconds for what follows outside from its savepoint."""
+OWED_MAX = 100
+"""Of each actor that is behind so many snapshots are known, the oldest among them."""
 
 
 class OutsideFigures(NamedTuple):
@@ -70,17 +74,43 @@ class CommitNews:
         if self.advanced is not None:
             self._members.tell(name, "advanced", self.advanced)
 
-    def committed(self, snapshot: SnapshotId, settling: set[str]) -> None:
-        """A snapshot was committed, and advances. From it follows something outside, at the `settling` actors."""
-        self.advanced = snapshot
-        self.owe(snapshot, settling)
-        for name in sorted(self._following | settling):
-            self._members.tell(name, "advanced", snapshot)
+    def committed(self, record: "CommitRecord", settling: set[str], *, is_final: bool) -> None:
+        """A snapshot was committed. If it advances, something follows outside at the `settling` actors.
+
+        If it `is_final` and does not advance, they are behind, and only a restore of it can help.
+        """
+        if record.advances or is_final:
+            self.owe(record.snapshot, settling)
+        if record.advances:
+            self.advanced = record.snapshot
+            for name in sorted(self._following | settling):
+                self._members.tell(name, "advanced", record.snapshot)
+
+    def take_over(
+        self, answers: Mapping[str, Abandoned], savepoint: SnapshotId | None, there: Iterable[str]
+    ) -> None:
+        """Another coordinator led the life: learn from the actors who is behind.
+
+        With a `savepoint` the system was stopped: of the actors with something outside `there` nobody knows what those
+        did that do not answer.
+        """
+        now = time.monotonic()
+        for name, answer in answers.items():
+            if (due := answer.outside) is not None:
+                since = {snapshot: now - seconds for snapshot, seconds in due.owed.items()}
+                since |= {one: now for one in (self.advanced, savepoint) if one is not None and one in due.told}
+                if since:
+                    self._owed[name] = _Owed(since, due.trouble)
+        if savepoint is not None:
+            self.owe(savepoint, {*there} - answers.keys())
 
     def owe(self, snapshot: SnapshotId, settling: Iterable[str]) -> None:
         """This snapshot is durable, or the actors go on from it: they have something to do outside."""
         for name in () if self._committer.is_look else settling:
-            self._owed.setdefault(name, _Owed()).since[snapshot] = time.monotonic()
+            since = self._owed.setdefault(name, _Owed()).since
+            since[snapshot] = time.monotonic()
+            if len(since) > OWED_MAX:
+                del since[tuple(since)[1]]
 
     def give_up_durable(self, error: RayshotError) -> None:
         """No snapshot can be taken: who waits for a durable answer hears why."""
@@ -115,12 +145,12 @@ class CommitNews:
         self._is_over = True
         self._changed.set()
 
-    def await_settled(self) -> tuple[str, ...]:
-        """Wait until all is done outside that follows from durable snapshots, SETTLE_S seconds at most.
+    def await_settled(self, within_s: float = SETTLE_S) -> tuple[str, ...]:
+        """Wait until all is done outside that follows from durable snapshots, `within_s` seconds at most.
 
         Returns the actors that have not done it, sorted. Takes the lock.
         """
-        until = time.monotonic() + SETTLE_S
+        until = time.monotonic() + within_s
         while True:
             with self._lock:
                 self._changed.clear()

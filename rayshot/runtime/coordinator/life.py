@@ -458,9 +458,9 @@ class Life:
             remains.ended.update(fitted.left_out)
         self.members.know_ended(remains.ended)
         self.runner.committed = committer.take_up(self.incarnation)
-        if remains.savepoint is not None:
-            self.runner.news.owe(remains.savepoint, {*committer.outside_of_newest(self.incarnation)})
         self.runner.news.advanced = committer.newest_that_advances(self.incarnation)
+        there = committer.outside_of_newest(self.incarnation) if remains.savepoint is not None else ()
+        self.runner.news.take_over(remains.answers, remains.savepoint, there)
         self.runner.replace_machine(Collector(self.incarnation, remains.counter, remains.ended, remains.stored))
         for name, answer in remains.answers.items():
             if answer.end is None:

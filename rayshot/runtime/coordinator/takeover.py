@@ -40,8 +40,7 @@ def find_remains(members: Members, committer: "Committer", incarnation: int, nam
     stop = None
     if savepoint is not None:
         advances = savepoint == committer.newest_that_advances(incarnation)
-        late = committer.outside_of_newest(incarnation)  # nobody knows what they have done since
-        stop = Stop.with_savepoint(*name, savepoint, advances=advances, unsettled=late)
+        stop = Stop.with_savepoint(*name, savepoint, advances=advances, unsettled=())  # the answers say who is late
     roster = members.roster.all()
     found, joined = members.find(stop, roster), roster.keys()
     answers = {name: answer for name, answer in found.items() if answer is not None}

@@ -151,6 +151,19 @@ End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, Ending]
 """The arguments of `Coordinator.ended`: an actor's packed last record, its unfinished snapshots, its trace, and why."""
 
 
+class OutsideDue(NamedTuple):
+    """What an actor whose class has `on_commit` still has to do outside.
+
+    `told` are the snapshots of which the class was told, and of which no commit is known. `owed` are the durable ones
+    from which something is still to follow, oldest first, and since how many seconds. `trouble` says why that failed
+    last, "" if it did not.
+    """
+
+    told: tuple[SnapshotId, ...]
+    owed: Mapping[SnapshotId, float]
+    trouble: str
+
+
 @dataclass(frozen=True, slots=True)
 class Abandoned:
     """What a host tells a coordinator that took over.
@@ -159,7 +172,7 @@ class Abandoned:
     to which it has a channel, `ended` are the actors that it knows to have ended. `highest` is the highest counter of
     the coordinator's snapshots that it heard of. `lost` are the snapshots that it gave up. `end` is the end of an actor
     that ended or could not start, else None. `failure` says why the actor failed, else None. `options` are those of its
-    HostIdentity.
+    HostIdentity. `outside` is what it still has to do there, None if nothing follows from a commit.
     """
 
     node: str
@@ -172,6 +185,7 @@ class Abandoned:
     end: End | None
     failure: str | None
     options: Mapping[str, Any]
+    outside: OutsideDue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +215,7 @@ class Stop:
         The `unsettled` actors may not have done yet what follows from it outside.
         """
         detail = f"it was stopped with the savepoint {savepoint}"
-        way = f"What follows from it outside may not be done yet by {some_names(unsettled)}: a restore does it"
+        way = f"What follows from it outside may not be done yet by {some_names(unsettled)}: a restore of it does it"
         settled = cls(system, storage, None, detail, savepoint=savepoint if advances else None)
         return replace(settled, way=way) if unsettled else settled
 
