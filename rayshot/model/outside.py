@@ -106,8 +106,8 @@ class ToldCut:
 
     `packed` is the payload that it returned instead.
 
-    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run. `since` when
-    it runs, by time.monotonic; None while it does not. `due_since`: when its commit was known, by time.monotonic.
+    `is_last`: the actor handled no more messages from then on. `is_sealed`: its function runs, or has run. `due_since`:
+    when its commit was known, by time.monotonic.
     """
 
     snapshot: SnapshotId
@@ -116,7 +116,6 @@ class ToldCut:
     packed: str = ""
     is_last: bool = False
     is_sealed: bool = False
-    since: float | None = None
     due_since: float = 0.0
 
 

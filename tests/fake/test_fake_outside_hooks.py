@@ -7,9 +7,12 @@ from typing import ClassVar
 import pytest
 
 import rayshot
-from rayshot.errors import ConfigError, OutsideFailed, SystemStopped
+from rayshot.errors import ConfigError, OutsideFailed, SnapshotAborted, SystemStopped
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.model.specification import check_given
+from tests.fake.account import photograph
 from tests.fake.system import actor, await_life, read
+from tests.fake.threads import TIME
 
 
 class Unspeakable(Exception):
@@ -263,3 +266,25 @@ def test_on_commit_is_called_again_between_the_handlers_of_a_busy_actor(cluster,
         busy.work.tell()
         cluster.schedule.pass_s(0.3)
     assert Busy.heard == ["a payload"]
+
+
+@pytest.mark.parametrize("hook", ["on_snapshot", "on_commit"])
+def test_the_status_says_in_which_hook_an_actor_has_been_for_how_long(cluster, system, odd, hook):
+    Odd.acts[hook] = lambda _cut: TIME.sleep(300.0)
+    photograph(system)
+    cluster.schedule.pass_s(100.0)
+    status = system.status()
+    assert status.actors["odd"].handler == hook
+    assert f"{hook} of actor 'odd' has run for 1" in status.detail
+    if hook == "on_snapshot":
+        method, seconds = status.snapshots[0].handlers["odd"]
+        assert (method, round(seconds, -1)) == ("on_snapshot", 100.0)
+
+
+def test_snapshots_behind_a_function_that_does_not_end_say_so_with_its_age(cluster, system, odd):
+    system.configure(SnapshotConfig(timeout_s=10.0))
+    Odd.acts["on_snapshot"] = lambda _cut: lambda: TIME.sleep(10_000.0)
+    for age in (10, 20):
+        with pytest.raises(SnapshotAborted, match=rf"not durable after 10 s: on_snapshot of 'odd' has run for {age}"):
+            system.snapshot()
+        Odd.acts["on_snapshot"] = lambda _cut: 1

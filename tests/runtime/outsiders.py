@@ -137,6 +137,9 @@ class Odd:
                 return {1, 2}
             case "folder":
                 return cut.folder
+            case "hang":
+                while True:
+                    time.sleep(0.1)
         return None
 
     def read(self):

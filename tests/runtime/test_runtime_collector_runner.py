@@ -35,6 +35,9 @@ class NoMembers:
     def shares(self, bodies):
         return []
 
+    def why_missing(self, snapshot, names):
+        return dict.fromkeys(names)
+
     def tell_all(self, *args):
         """Nobody is there."""
 
@@ -156,6 +159,7 @@ def test_a_stop_that_was_wanted_within_some_seconds_does_not_come_later(runner):
         runner.tick(runner._last_began + 4.0)
         assert not request.done.is_set()
         runner.tick(runner._last_began + 6.0)
+    assert request.done.wait(10.0)
     assert request.error.evidence["reason"] == AbortReason.TIMEOUT.value
     assert "not durable after 5 s" in request.error.message
 

@@ -8,7 +8,7 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, OutsideConflict, OutsideFailed, RestoreFailed
 from rayshot.keys.encryption import EncryptionKey
-from tests.runtime.healed import kill, until_it_runs, until_it_stops
+from tests.runtime.healed import kill, pid_of, until_it_runs, until_it_stops
 from tests.runtime.outsiders import Odd, Trainer, Writer, rows
 from tests.waiting import eventually
 
@@ -91,6 +91,19 @@ def test_a_hook_that_fails_costs_the_snapshot_and_nothing_else(system, what, why
     assert failed.value.evidence["reason"] == "outside_failed"
     odd.do.tell("nothing")
     system.snapshot()
+
+
+def test_a_hook_that_hangs_is_interrupted_when_the_system_goes_back(system):
+    odd, neighbour = Odd.options(name="odd").remote(), Odd.options(name="neighbour").remote()
+    ray.get([odd.read.remote(), neighbour.read.remote()])
+    system.snapshot()
+    before = pid_of(system, "odd")
+    odd.do.tell("hang")
+    with pytest.raises(rayshot.errors.SnapshotAborted, match="on_snapshot of 'odd' has run for"):
+        system.configure(rayshot.SnapshotConfig(timeout_s=2))
+        system.snapshot()
+    kill(system, "neighbour")
+    assert until_it_runs(system)["actors"]["odd"]["pid"] == before
 
 
 @pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])

@@ -37,7 +37,9 @@ class Answering:
         return self._incarnation.worker
 
     def _look_at_handler(self) -> float:
-        """Seconds that the running handler runs at least; 0 if none runs."""
+        """Seconds that the running handler, or hook, runs at least; 0 if none runs."""
+        if (hook := self._process.outside.hook) is not None:
+            return time.monotonic() - hook[1]
         at, now, life = self._worker.at, time.monotonic(), self._process.identity.incarnation
         was_at, since = self._looked_at
         if at is None or was_at != (life, at):
@@ -56,15 +58,17 @@ class Answering:
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
         """Why a snapshot waits here: (recorded, what runs or "", seconds that it runs at least).
 
-        What runs is the method of a handler, or the function of `on_snapshot`.
+        What runs is the method of a handler, a hook, or the function of `on_snapshot`.
         """
         process = self._process
         if (seals_s := process.outside.seals_s(snapshot)) is not None:
             return True, ON_SNAPSHOT, seals_s
-        handling = self._worker.handling
+        handling, hook = self._worker.handling, process.outside.hook
         with process.runner.lock:
             asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
             recorded = snapshot not in process.recording.captures
+        if hook is not None:
+            return recorded, method_of(hook[0]), time.monotonic() - hook[1]
         if handling is None or handling is not was_handling:
             return recorded, "", 0.0
         return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
@@ -72,7 +76,7 @@ class Answering:
     @door.method("control")
     def status(self) -> dict[str, Any]:
         """Counters for `system.status()`."""
-        process, handling, handled_s = self._process, self._worker.handling, self._look_at_handler()
+        process, handling, handled_s = self._process, self._worker.runs, self._look_at_handler()
         with process.runner.lock:
             return {
                 "node": here.address(),

@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -64,6 +64,8 @@ class OutsideWork:
         self._told = ToldCuts()
         self._trouble = ""
         self._failures, self._again_at = 0, 0.0
+        self._hook: tuple[list[str], float] | None = None
+        self._sealing_since: float | None = None
         self._over, self._news = threading.Event(), threading.Event()
         self._beside = Beside(f"rayshot-{runner.name}-snapshot"), Beside(f"rayshot-{runner.name}-commit")
         self._ask_at, self._asked = 0.0, 0
@@ -74,6 +76,19 @@ class OutsideWork:
         self.is_there = self._terms.mode != "leave" and has_outside(user_class)
         self.settles = self.is_there and has_hook(user_class, ON_COMMIT)
         self.bounds = self.is_there and has_hook(user_class, HAS_ROOM)
+
+    @property
+    def hook(self) -> tuple[list[str], float] | None:
+        """The hook that runs between two handlers, as a message, and its begin by time.monotonic; None if none runs."""
+        return self._hook
+
+    @contextmanager
+    def _in(self, hook: str) -> Iterator[None]:
+        self._hook = [hook], time.monotonic()
+        try:
+            yield
+        finally:
+            self._hook = None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -91,7 +106,8 @@ class OutsideWork:
             self._told.add(told)  # now, as the snapshot may end while the hook runs
         with ExitStack() as failed:
             failed.callback(self._drop, snapshot)
-            given = tell_of_snapshot(self._cell, told.cut)
+            with self._in(ON_SNAPSHOT):
+                given = tell_of_snapshot(self._cell, told.cut)
             packed = "" if callable(given) else pack_payload(given, self._runner.name)  # the state may change later
             failed.pop_all()
         failpoint("after_on_snapshot")
@@ -116,12 +132,11 @@ class OutsideWork:
 
         It may be that of an earlier snapshot, as one runs at a time. Without the lock.
         """
-        told = self._told.get(snapshot)
-        runs = [one.since for one in self._told.all() if one.since is not None]
-        return time.monotonic() - runs[0] if runs and told is not None and told.is_sealed else None
+        told, since = self._told.get(snapshot), self._sealing_since
+        return time.monotonic() - since if since is not None and told is not None and told.is_sealed else None
 
     def _seal(self, told: ToldCut, done: Callable[[Outside | OutsideError], None]) -> None:
-        told.since = time.monotonic()
+        self._sealing_since = time.monotonic()
         try:
             packed = told.packed
             if told.given is not None:
@@ -131,7 +146,7 @@ class OutsideWork:
             done(error if isinstance(error, OutsideConflict) else failed_outside(self._cell, ON_SNAPSHOT, error))
             return
         finally:
-            told.given = told.since = None  # what was given may hold a copy of the state
+            told.given = self._sealing_since = None  # what was given may hold a copy of the state
         told.cut.payload = json.loads(packed)
         failpoint("before_outside_sealed")
         done(Outside(packed, files, self._terms.root if files else None))
@@ -252,7 +267,8 @@ class OutsideWork:
             return
         try:
             told.cut.cancelled = threading.Event()  # that of the snapshot says nothing about its commit
-            work = tell_of_commit(self._cell, told.cut)
+            with self._in(ON_COMMIT):
+                work = tell_of_commit(self._cell, told.cut)
         except Interruption:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
@@ -336,7 +352,8 @@ class OutsideWork:
     def look_for_room(self) -> None:
         """Ask the class whether it has room. On the worker, between two handlers, without the lock."""
         try:
-            self.is_full = not self._cell.instance.has_room()
+            with self._in(HAS_ROOM):
+                self.is_full = not self._cell.instance.has_room()
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the actor goes on
             log.warning("%s. Messages are taken all the same", failed_outside(self._cell, HAS_ROOM, error).message)
             self.is_full = False

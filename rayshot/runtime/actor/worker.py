@@ -110,8 +110,13 @@ class Worker:
 
     def interrupt(self) -> None:
         """After a stop: raise an exception in the running handler or hook, when it runs Python code next."""
-        if self.handling is not None and (thread := self._thread.ident) is not None:
+        if self.runs is not None and (thread := self._thread.ident) is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interruption))
+
+    @property
+    def runs(self) -> list[Any] | None:
+        """What runs now: a hook of the class, as a message, or what is handled; None if nothing does."""
+        return self.handling if (hook := self._outside.hook) is None else hook[0]
 
     def _run(self) -> None:
         enter(self._cell)

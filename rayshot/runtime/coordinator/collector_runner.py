@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 EARLY, EARLY_S = 2, 0.5
 """The first snapshots of a life that goes back to them by itself, and the seconds between them: only the second one is
-surely behind what its actors did in this life, see `recovery`. When so many of them failed as are still to come, the
-others come at the interval."""
+surely behind what its actors did in it, see `recovery`. When so many failed as are to come, these wait the interval."""
 LOOK = 'the system was restored with outside="leave": it takes no snapshots, as what is outside would not be in them'
 LATE_S = 60.0
 """For each so many seconds that a snapshot is under way it counts as one that failed."""
@@ -423,16 +422,17 @@ class CollectorRunner:
         with self.lock:
             self.committed = record
             self._fruitless = 0 if record.advances else self._fruitless + 1
-            is_final = pending.request.order.final
-            self.news.committed(record, gathered.settling, is_final=is_final)
+            if record.advances:
+                self.news.committed(record.snapshot, gathered.settling)
             self._early = max(0, self._early - 1)
             self._life.stored(holds)
-            if is_final:
+            if is_final := pending.request.order.final:
                 pending.deadline = max(pending.deadline, time.monotonic() + SETTLE_S)
             else:
                 self.handle(SnapshotStored(cut.snapshot))
-        unsettled = self.news.await_settled(SETTLE_S if record.advances else 0.0) if is_final else ()
-        if is_final:  # until now the actors stand still
+        late = self.news.await_settled if record.advances else partial(sorted, gathered.settling)
+        unsettled = tuple(late()) if is_final else ()
+        if is_final:  # until now the actors stand still; of one that does not advance they hear nothing more
             self.handle(SnapshotStored(cut.snapshot))
         self._life.committed(holds)
         pending.request.settle(record, cut, figures, unsettled)
@@ -462,7 +462,8 @@ class CollectorRunner:
         """Do all that is due at `now`, by time.monotonic. Call under the lock."""
         assert self.lock.is_held, "the clock ticks under the lock"
         for snapshot, pending in [(k, one) for k, one in self.pending.items() if now >= one.deadline]:
-            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._timeout_s(pending.request):g} s")
+            ask = partial(self._members.why_missing, snapshot, self._collector.missing(snapshot))
+            pending.give_up(snapshot, self._timeout_s(pending.request), ask, self.abort)
             pending.keep_nobody_waiting(snapshot, now)
         for snapshot, pending in self.pending.items():
             if snapshot.mode == ALIGNED and pending.loses_patience(now, self.config.alignment_timeout_s):

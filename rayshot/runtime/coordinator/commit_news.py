@@ -14,7 +14,6 @@ from rayshot.runtime.coordinator.system_lock import SystemLock
 from rayshot.runtime.wire.host_identity import Abandoned
 
 if TYPE_CHECKING:
-    from rayshot.log.records import CommitRecord
     from rayshot.runtime.coordinator.committer import Committer
 
 log = logging.getLogger("rayshot")
@@ -74,21 +73,14 @@ class CommitNews:
         if self.advanced is not None:
             self._members.tell(name, "advanced", self.advanced)
 
-    def committed(self, record: "CommitRecord", settling: set[str], *, is_final: bool) -> None:
-        """A snapshot was committed. If it advances, something follows outside at the `settling` actors.
+    def committed(self, snapshot: SnapshotId, settling: set[str]) -> None:
+        """A snapshot was committed, and advances. From it follows something outside, at the `settling` actors."""
+        self.advanced = snapshot
+        self.owe(snapshot, settling)
+        for name in sorted(self._following | settling):
+            self._members.tell(name, "advanced", snapshot)
 
-        If it `is_final` and does not advance, they are behind, and only a restore of it can help.
-        """
-        if record.advances or is_final:
-            self.owe(record.snapshot, settling)
-        if record.advances:
-            self.advanced = record.snapshot
-            for name in sorted(self._following | settling):
-                self._members.tell(name, "advanced", record.snapshot)
-
-    def take_over(
-        self, answers: Mapping[str, Abandoned], savepoint: SnapshotId | None, there: Iterable[str]
-    ) -> None:
+    def take_over(self, answers: Mapping[str, Abandoned], savepoint: SnapshotId | None, there: Iterable[str]) -> None:
         """Another coordinator led the life: learn from the actors who is behind.
 
         With a `savepoint` the system was stopped: of the actors with something outside `there` nobody knows what those
@@ -145,12 +137,12 @@ class CommitNews:
         self._is_over = True
         self._changed.set()
 
-    def await_settled(self, within_s: float = SETTLE_S) -> tuple[str, ...]:
-        """Wait until all is done outside that follows from durable snapshots, `within_s` seconds at most.
+    def await_settled(self) -> tuple[str, ...]:
+        """Wait until all is done outside that follows from durable snapshots, SETTLE_S seconds at most.
 
         Returns the actors that have not done it, sorted. Takes the lock.
         """
-        until = time.monotonic() + within_s
+        until = time.monotonic() + SETTLE_S
         while True:
             with self._lock:
                 self._changed.clear()

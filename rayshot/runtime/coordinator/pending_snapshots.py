@@ -1,8 +1,9 @@
 """Snapshots under way, and their ends: what the coordinator notes in addition to the Collector."""
 
 import logging
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +34,13 @@ KEYS_MISSING = (
 STORE_S = 20.0
 """If the storage answers at all, it finishes a write at most so many seconds after the snapshot's time-out."""
 
+NAMED_MAX = 5
+"""An abort names so many actors that hold it up, and counts the others."""
 UNSAID_S = 2.0
+
+Abort = Callable[[SnapshotId, AbortReason, str], None]
+AskWhy = Callable[[], Mapping[str, tuple[Any, ...] | None]]
+"""Gives the answer of `Host.progress` of each actor that is missing."""
 
 
 class Taken(NamedTuple):
@@ -58,7 +65,7 @@ class PendingSnapshot:
     """A snapshot under way. Times are by time.monotonic, except `taken_at`, which is seconds since 1970.
 
     `follows` is the position of the last commit before it began; None if that is not known. `aligning`: for an aligned
-    snapshot, the actors were not told yet to stop waiting.
+    snapshot, the actors were not told yet to stop waiting. `is_late`: its time is over, and it is about to be aborted.
     """
 
     began: float
@@ -68,11 +75,18 @@ class PendingSnapshot:
     follows: int | None = None
     aligning: bool = True
     recorded_s: float | None = None
+    is_late: bool = False
 
     @property
     def given_up_at(self) -> float:
         """Nobody waits for the storage any longer than until this time."""
         return self.deadline + STORE_S
+
+    def give_up(self, snapshot: SnapshotId, timeout_s: float, ask: AskWhy, abort: Abort) -> None:
+        """Abort it, unless it is being stored: its time is over. Who holds it up says so first, on a thread."""
+        if not self.is_late:
+            self.is_late = True
+            threading.Thread(target=_give_up, args=(snapshot, timeout_s, ask, abort), daemon=True).start()
 
     def loses_patience(self, now: float, patience_s: float | None) -> bool:
         """Whether it has aligned for `patience_s` seconds or more. Returns True only once."""
@@ -113,6 +127,14 @@ class PendingSnapshot:
             "missing": missing,
             "open_channels": open_channels,
         }
+
+
+def _give_up(snapshot: SnapshotId, timeout_s: float, ask: AskWhy, abort: Abort) -> None:
+    answers = ask()
+    runs = [f"{of[1]} of {name!r} has run for {of[2]:.0f} s" for name, of in sorted(answers.items()) if of and of[1]]
+    more = f" and {len(runs) - NAMED_MAX} more" if len(runs) > NAMED_MAX else ""
+    why = f": {', '.join(runs[:NAMED_MAX])}{more}" if runs else ""
+    abort(snapshot, AbortReason.TIMEOUT, f"not durable after {timeout_s:g} s{why}")
 
 
 def abort_error(end: AnnounceEnd) -> SnapshotAborted:
